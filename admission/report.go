@@ -1,0 +1,21 @@
+package admission
+
+// Report kinds.
+const (
+	Released  = "released"  // the attempt is over, the lease comes back
+	Withdrawn = "withdrawn" // the task no longer wants this attempt, leased or not
+)
+
+// Report tells what became of one attempt.
+type Report struct {
+	Task    string `json:"task"`
+	Attempt int    `json:"attempt"`
+	// Ticket, when set, must be the one that the attempt was admitted with: a
+	// gateway that lost the race for a key returns its own ticket only.
+	Ticket string `json:"ticket,omitempty"`
+	Kind   string `json:"kind"`
+	Class  Class  `json:"class,omitempty"`
+	Cost   []Cost `json:"cost,omitempty"` // the real one; empty: as reserved
+	// Grace holds the lease for so long yet, since the worker may still be alive.
+	Grace Duration `json:"grace,omitempty"`
+}

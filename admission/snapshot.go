@@ -1,0 +1,3 @@
+package admission
+
+type Snapshot struct{}

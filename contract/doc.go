@@ -1,0 +1,93 @@
+// Package contract is what histories freeze: names, IDs, messages and the
+// shapes that the HTTP API, the logs and the command share. It knows nothing of
+// Temporal. A field's name and meaning never change once a history holds it;
+// fields are added, with a zero value that means "as before".
+package contract
+
+import "headgate/admission"
+
+// Duration reads and writes as text ("30s").
+type Duration = admission.Duration
+
+// Task queues. An effect runs on the queue of its operation's type.
+const (
+	ControlQueue  = "headgate-control"
+	effectsPrefix = "headgate-effects-"
+)
+
+// EffectsQueue is the task queue of an operation type.
+func EffectsQueue(operationType string) string { return effectsPrefix + operationType }
+
+// Workflow types.
+const (
+	TaskWorkflow      = "Task"
+	BudgetWorkflow    = "Budget"
+	ReconcileWorkflow = "Reconcile"
+)
+
+// Messages of the Budget workflow.
+const (
+	AdmitUpdate   = "admit"
+	PauseUpdate   = "pause"
+	RequestSignal = "request"
+	ReportSignal  = "report"
+	SnapshotQuery = "snapshot"
+	WhyQuery      = "why"
+)
+
+// Messages of the Task workflow. Cancellation is Temporal's own request.
+const (
+	DecisionSignal = "decision" // Budget: granted, expired or rejected
+	EvidenceSignal = "evidence" // a fenced worker's late answer; forwarded to Reconcile
+	UnknownSignal  = "unknown"  // Reconcile: only evidence or a person can go on
+)
+
+// Messages of the Reconcile workflow.
+const (
+	ResolveUpdate = "resolve"
+)
+
+// Activities, by the names under which they are registered.
+const (
+	EffectActivity  = "effect"
+	ProbeActivity   = "probe"
+	ResolveActivity = "resolve-operation" // local
+	ReportActivity  = "report"            // local: joins a batched signal to the Budget
+	RequestActivity = "request"           // local: joins a batched signal to the Budget
+	DeliverActivity = "deliver"
+	AuditActivity   = "audit"
+)
+
+// Search attributes.
+const (
+	TenantAttribute    = "HeadgateTenant"
+	OperationAttribute = "HeadgateOperation"
+	PriorityAttribute  = "HeadgatePriority"
+	PhaseAttribute     = "HeadgatePhase"
+	AgentAttribute     = "HeadgateAgent"
+)
+
+// Memo fields of a Task (set at its start) and of a Reconcile (kept current).
+const (
+	TicketMemo  = "ticket"
+	HashMemo    = "payload_hash"
+	VersionMemo = "version" // row version of a reconciliation
+	StandMemo   = "stand"   // Stand: what a reconciliation knows
+)
+
+// Error types of a Task that did not succeed; the details hold one TaskResult.
+const (
+	FailedError   = "failed"
+	ExpiredError  = "expired"
+	RejectedError = "rejected"
+)
+
+// Error types of refusals.
+const (
+	RefusedError = "refused" // admit: every request of the batch; details hold AdmitReply
+	StaleError   = "stale"   // resolve: the row version has moved on
+	InvalidError = "invalid" // the message breaks a rule of this package
+)
+
+// DefaultBudget is the pool that is used when none is named.
+const DefaultBudget = "default"

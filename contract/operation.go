@@ -1,0 +1,91 @@
+package contract
+
+import "headgate/admission"
+
+// Operation is a named kind of side effect, as the configuration declares it.
+// It is resolved once and pinned in the task's history: a later change of the
+// file changes new tasks only. Secrets are in it by reference only.
+type Operation struct {
+	Name string `json:"name"`
+	Type string `json:"type"` // http
+	// Digest is the SHA-256 of the declaration, so that an attempt can tell
+	// which one it ran under.
+	Digest string           `json:"digest"`
+	Cost   []admission.Cost `json:"cost,omitempty"` // sorted by resource
+	// Timeout bounds one effect, from the checkpoint to the end of the answer.
+	Timeout Duration `json:"timeout"`
+	// Heartbeat is the lease time: a worker that made no acknowledged beat for
+	// so long has lost the attempt.
+	Heartbeat Duration     `json:"heartbeat"`
+	Retry     Retry        `json:"retry"`
+	Replay    Replay       `json:"replay"`
+	Request   *HTTPRequest `json:"request,omitempty"` // type http
+	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
+}
+
+// Retry bounds the attempts of one task.
+type Retry struct {
+	MaxAttempts int      `json:"max_attempts"`
+	Base        Duration `json:"base"`    // wait before the second attempt; doubles, jitter of a fifth
+	Max         Duration `json:"max"`     // longest wait
+	MaxAge      Duration `json:"max_age"` // no attempt starts later than so long after the first request
+}
+
+// Replay classes.
+const (
+	ReplaySafe  = "safe"  // read-only or naturally idempotent: may be sent again
+	ReplayKeyed = "keyed" // the provider deduplicates by key inside Window
+	ReplayNever = "never" // never sent again without proof of absence
+)
+
+// Replay says when a possible effect may be sent again.
+type Replay struct {
+	Class  string   `json:"class"`
+	Window Duration `json:"window,omitempty"` // keyed: how long the provider remembers a key
+}
+
+// HTTPRequest is how an http operation calls its provider. The body is the task's
+// payload as it was stored.
+type HTTPRequest struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	// IdempotencyHeader carries the task's provider key; empty: none is sent.
+	IdempotencyHeader string   `json:"idempotency_header,omitempty"`
+	Headers           []Header `json:"headers,omitempty"`
+	// Success is a CEL rule over status and body; empty: any 2xx.
+	Success string `json:"success,omitempty"`
+	// Harmless is a CEL rule over status and body: a failed answer that it
+	// accepts is known to have had no effect. Empty: none is.
+	Harmless string `json:"harmless,omitempty"`
+	// Reference is a CEL expression for the provider's own name of the effect.
+	Reference string `json:"reference,omitempty"`
+}
+
+// Header is a fixed header, or one whose value comes from the worker's
+// environment when the effect is prepared.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+	Env   string `json:"env,omitempty"` // name of an environment variable; its value is never stored
+}
+
+// Probe asks the provider whether an effect happened.
+type Probe struct {
+	// URL of a GET; {key} is the escaped provider key, {tenant} and
+	// {request_key} the task's own.
+	URL     string   `json:"url"`
+	Headers []Header `json:"headers,omitempty"`
+	// Happened and DidNotHappen are CEL rules over status and body. An answer
+	// that neither accepts is inconclusive. DidNotHappen is believed only after
+	// the send-by time and Settle, and by two agreeing reads.
+	Happened     string   `json:"happened"`
+	DidNotHappen string   `json:"did_not_happen,omitempty"` // empty: absence is never concluded
+	Reference    string   `json:"reference,omitempty"`
+	Settle       Duration `json:"settle"`  // how long after the effect a look-up may still miss it
+	Timeout      Duration `json:"timeout"` // of one look-up
+	// Attempts is the number of look-ups before a person is asked; they go on
+	// at the longest interval after that.
+	Attempts int      `json:"attempts"`
+	Base     Duration `json:"base"` // wait between look-ups; doubles
+	Max      Duration `json:"max"`
+}

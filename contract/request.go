@@ -1,0 +1,40 @@
+package contract
+
+import (
+	"time"
+
+	"headgate/admission"
+)
+
+// AdmissionRequest is what a budget is asked for one attempt of a task.
+// notBefore overrides the task's own for retries; nil: the task's.
+func (in TaskInput) AdmissionRequest(op Operation, hash string, attempt int, notBefore *time.Time) admission.Request {
+	if notBefore == nil {
+		notBefore = in.NotBefore
+	}
+	return admission.Request{
+		Task:      TaskID(in.Tenant, in.Key),
+		Attempt:   attempt,
+		Tenant:    in.Tenant,
+		Agent:     in.Agent,
+		Operation: in.Operation,
+		Priority:  in.Priority,
+		Hash:      hash,
+		Cost:      op.Cost,
+		Deadline:  in.Deadline,
+		NotBefore: notBefore,
+		LeaseFor:  op.AttemptTimeout() + op.Heartbeat,
+	}
+}
+
+// BudgetName is the pool that the task belongs to.
+func (in TaskInput) BudgetName() string {
+	if in.Budget == "" {
+		return DefaultBudget
+	}
+	return in.Budget
+}
+
+// AttemptTimeout bounds one attempt from claim to return: preparing gets as
+// long as one lease time on top of the effect itself, and so does returning.
+func (o Operation) AttemptTimeout() Duration { return o.Timeout + 2*o.Heartbeat }
