@@ -1,3 +1,205 @@
 package admission
 
-type Snapshot struct{}
+import (
+	"fmt"
+	"time"
+)
+
+// Snapshot is a State as data. Restore gives back a State that behaves the
+// same, but for decisions and inspections that were under way: they are handed
+// out again.
+type Snapshot struct {
+	Policy     Policy          `json:"policy"`
+	Now        time.Time       `json:"now"`
+	Epoch      string          `json:"epoch"`
+	Seq        uint64          `json:"seq"`
+	Virtual    int64           `json:"virtual"`
+	Levels     []Level         `json:"levels,omitempty"`
+	Tenants    []TenantRecord  `json:"tenants,omitempty"`
+	Items      []ItemRecord    `json:"items,omitempty"`
+	Operations []operationStat `json:"operations,omitempty"`
+	Drain      drain           `json:"drain"`
+}
+
+// Level is the level of an interval resource.
+type Level struct {
+	Resource string    `json:"resource"`
+	Level    int64     `json:"level"`
+	At       time.Time `json:"at"`
+}
+
+// TenantRecord is what is remembered of a tenant beyond its policy.
+type TenantRecord struct {
+	Name    string        `json:"name"`
+	Virtual int64         `json:"virtual,omitempty"`
+	Served  int64         `json:"served,omitempty"`
+	Pause   *Pause        `json:"pause,omitempty"`
+	Agents  []AgentRecord `json:"agents,omitempty"`
+}
+
+// AgentRecord is what is remembered of an agent.
+type AgentRecord struct {
+	Name    string `json:"name"`
+	Virtual int64  `json:"virtual,omitempty"`
+}
+
+// ItemRecord is one attempt.
+type ItemRecord struct {
+	Request   Request    `json:"request"`
+	Seq       uint64     `json:"seq"`
+	Stand     string     `json:"stand"`
+	Arrival   time.Time  `json:"arrival"`
+	Lease     *Lease     `json:"lease,omitempty"`
+	Charge    int64      `json:"charge,omitempty"`
+	Ticket    string     `json:"ticket,omitempty"`
+	StartBy   *time.Time `json:"start_by,omitempty"`
+	Confirmed bool       `json:"confirmed,omitempty"`
+	Grace     bool       `json:"grace,omitempty"`
+	Due       *time.Time `json:"due,omitempty"`
+	Refuse    Reason     `json:"refuse,omitempty"`
+	Detail    string     `json:"detail,omitempty"`
+	Retry     Duration   `json:"retry,omitempty"`
+	DeliverAt *time.Time `json:"deliver_at,omitempty"`
+	Tries     int        `json:"tries,omitempty"`
+}
+
+const standEnded = "ended"
+
+func (s stand) String() string {
+	return [...]string{StandDelayed, StandQueued, StandLeased, standEnded}[s]
+}
+
+// Snapshot writes the state down. Tenants that hold nothing and have no credit
+// or debt worth remembering are left out.
+func (s *State) Snapshot() Snapshot {
+	out := Snapshot{Policy: s.policy, Now: s.now, Epoch: s.epoch, Seq: s.seq, Virtual: s.virtual,
+		Operations: s.operations, Drain: s.drain}
+	for _, r := range s.resources {
+		if r.Per > 0 {
+			out.Levels = append(out.Levels, Level{r.Name, r.level, r.at})
+		}
+	}
+	for _, t := range s.tenants {
+		rec := TenantRecord{Name: t.Name, Virtual: t.virtual, Served: t.served, Pause: t.pause}
+		for _, a := range t.agents {
+			if a.queued+a.inFlight > 0 || a.virtual > t.served {
+				rec.Agents = append(rec.Agents, AgentRecord{a.name, a.virtual})
+			}
+		}
+		if len(rec.Agents) == 0 && t.pause == nil && t.virtual <= s.virtual {
+			continue
+		}
+		out.Tenants = append(out.Tenants, rec)
+	}
+	for _, it := range s.ordered() {
+		out.Items = append(out.Items, it.record(s.now))
+	}
+	return out
+}
+
+func (it *item) record(now time.Time) ItemRecord {
+	rec := ItemRecord{Request: it.req, Seq: it.seq, Stand: it.stand.String(), Arrival: it.arrival, Charge: it.charge,
+		Ticket: it.ticket, Confirmed: it.confirmed, Grace: it.grace, Refuse: it.refuse, Detail: it.detail, Retry: it.retry, Tries: it.tries}
+	if it.stand == leased {
+		lease := it.lease
+		rec.Lease = &lease
+	}
+	if !it.startBy.IsZero() {
+		rec.StartBy = &it.startBy
+	}
+	if due := it.due; !due.IsZero() {
+		rec.Due = &due
+	} else if it.stand == leased || !it.confirmed {
+		rec.Due = &now // an inspection was under way
+	}
+	if it.deliver {
+		at := it.deliverAt
+		rec.DeliverAt = &at
+	}
+	return rec
+}
+
+// Restore is the inverse of Snapshot. It refuses a snapshot that no State can
+// have written.
+func Restore(snap Snapshot) (*State, error) {
+	s, err := New(snap.Policy, snap.Epoch, snap.Now)
+	if err != nil {
+		return nil, err
+	}
+	s.seq, s.virtual, s.operations, s.drain = snap.Seq, snap.Virtual, snap.Operations, snap.Drain
+	for _, l := range snap.Levels {
+		if i, ok := s.indexOf[l.Resource]; ok && s.resources[i].Per > 0 {
+			s.resources[i].level, s.resources[i].at = min(l.Level, s.resources[i].Burst), l.At
+		}
+	}
+	for _, rec := range snap.Tenants {
+		t := s.tenant(rec.Name)
+		t.virtual, t.served, t.pause = rec.Virtual, rec.Served, rec.Pause
+		for _, a := range rec.Agents {
+			t.agent(a.Name).virtual = a.Virtual
+		}
+	}
+	for _, rec := range snap.Items {
+		if err := s.restoreItem(rec); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range s.tenants {
+		s.refresh(t)
+	}
+	return s, nil
+}
+
+func (s *State) restoreItem(rec ItemRecord) error {
+	t := s.tenant(rec.Request.Tenant)
+	it := &item{req: rec.Request, seq: rec.Seq, arrival: rec.Arrival, charge: rec.Charge, ticket: rec.Ticket,
+		confirmed: rec.Confirmed, grace: rec.Grace, refuse: rec.Refuse, detail: rec.Detail, retry: rec.Retry, tries: rec.Tries,
+		tenant: t, agent: t.agent(rec.Request.Agent)}
+	if s.items[it.key()] != nil {
+		return fmt.Errorf("snapshot: attempt %d of %q is there twice", rec.Request.Attempt, rec.Request.Task)
+	}
+	if p := rec.Request.Priority; p < Low || p > Critical {
+		return fmt.Errorf("snapshot: %q has priority %d", rec.Request.Task, p)
+	}
+	if rec.StartBy != nil {
+		it.startBy = *rec.StartBy
+	}
+	virtual := t.virtual // waking up again is not what happened
+	switch rec.Stand {
+	case StandDelayed, StandQueued:
+		it.stand = queued
+		if rec.Stand == StandDelayed {
+			it.stand = delayed
+		}
+		own := it.agent.virtual
+		s.insert(it)
+		it.agent.virtual = own
+	case StandLeased:
+		if rec.Lease == nil {
+			return fmt.Errorf("snapshot: %q is leased without a lease", rec.Request.Task)
+		}
+		it.stand, it.lease, it.granted = leased, *rec.Lease, rec.Lease.Granted
+		s.items[it.key()] = it
+		for _, c := range it.req.Cost {
+			if i, ok := s.indexOf[c.Resource]; ok && s.resources[i].Per == 0 {
+				s.resources[i].take(c.Amount)
+			}
+		}
+		t.inFlight++
+		it.agent.inFlight++
+		s.inFlight++
+	case standEnded:
+		it.stand = ended
+		s.items[it.key()] = it
+	default:
+		return fmt.Errorf("snapshot: %q stands %q", rec.Request.Task, rec.Stand)
+	}
+	t.virtual = virtual
+	if rec.Due != nil {
+		s.audit(it, *rec.Due)
+	}
+	if rec.DeliverAt != nil {
+		s.send(it, *rec.DeliverAt)
+	}
+	return nil
+}

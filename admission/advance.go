@@ -1,0 +1,263 @@
+package admission
+
+import "time"
+
+// Decision is what a task is to be told about one attempt.
+type Decision struct {
+	Task       string
+	Attempt    int
+	Lease      *Lease // granted; nil: refused
+	Reason     Reason
+	Detail     string
+	RetryAfter Duration
+}
+
+// Inspection asks whether the holder of a ticket or a lease is alive.
+type Inspection struct {
+	Task    string
+	Attempt int
+}
+
+// Effects is what the budget wants done. Every entry stays under way until
+// Delivered or Inspected answers it, and comes again if the answer is bad: by
+// level, never by edge.
+type Effects struct {
+	Decisions   []Decision
+	Inspections []Inspection
+}
+
+// Empty tells whether there is nothing to do.
+func (e Effects) Empty() bool { return len(e.Decisions)+len(e.Inspections) == 0 }
+
+// Advance brings the budget to now: tasks whose time has come enter the queue,
+// deadlines and pauses run out, capacity is granted.
+func (s *State) Advance(now time.Time) Effects {
+	s.clock(now)
+	for {
+		it, ok := s.waiting.top()
+		if !ok || it.arrival.After(s.now) {
+			break
+		}
+		s.waiting.remove(it)
+		s.enter(it)
+	}
+	for {
+		it, ok := s.deadlines.top()
+		if !ok || it.req.Deadline.After(s.now) {
+			break
+		}
+		s.expire(it)
+	}
+	for _, t := range s.tenants {
+		if t.pause != nil && lapsed(t.pause, s.now) {
+			t.pause = nil
+			s.refresh(t)
+		}
+	}
+	inspections := s.overdue()
+	s.grant()
+	return Effects{Decisions: s.decisions(), Inspections: inspections}
+}
+
+// expire ends a waiting task whose deadline has passed. It held nothing and
+// costs nothing.
+func (s *State) expire(it *item) {
+	s.leave(it)
+	it.stand, it.refuse, it.detail = ended, Expired, "the deadline passed while the task waited"
+	s.send(it, s.now)
+}
+
+func (s *State) overdue() []Inspection {
+	var out []Inspection
+	for len(out) < MaxEffects {
+		it, ok := s.audits.top()
+		if !ok || it.due.After(s.now) {
+			break
+		}
+		s.audits.remove(it)
+		if it.grace {
+			s.free(it, nil)
+			continue
+		}
+		it.due = time.Time{}
+		out = append(out, Inspection{it.req.Task, it.req.Attempt})
+	}
+	return out
+}
+
+func (s *State) decisions() []Decision {
+	var out []Decision
+	for len(out) < MaxEffects {
+		it, ok := s.outbox.top()
+		if !ok || it.deliverAt.After(s.now) {
+			break
+		}
+		s.outbox.remove(it)
+		it.asked = true
+		d := Decision{Task: it.req.Task, Attempt: it.req.Attempt, Reason: it.refuse, Detail: it.detail, RetryAfter: it.retry}
+		if it.stand == leased {
+			lease := it.lease
+			d.Lease = &lease
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// Next is the time at which Advance should be called again without any other
+// cause; the zero time means never. A result in the past means now.
+func (s *State) Next() time.Time {
+	var next time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if it, ok := s.waiting.top(); ok {
+		sooner(it.arrival)
+	}
+	if it, ok := s.deadlines.top(); ok {
+		sooner(*it.req.Deadline)
+	}
+	if it, ok := s.audits.top(); ok {
+		sooner(it.due)
+	}
+	if it, ok := s.outbox.top(); ok {
+		sooner(it.deliverAt)
+	}
+	for i := range s.resources {
+		sooner(s.resources[i].next)
+	}
+	for _, t := range s.tenants {
+		if t.pause != nil && t.pause.Until != nil {
+			sooner(*t.pause.Until)
+		}
+	}
+	return next
+}
+
+// Answer to a delivery.
+type Delivery string
+
+// Deliveries.
+const (
+	DeliveryDone   Delivery = "done"   // the task's history holds the decision
+	DeliveryGone   Delivery = "gone"   // no open task has this ID
+	DeliveryFailed Delivery = "failed" // not known: it is sent again
+)
+
+// Delivered answers one Decision. A task that is gone gives its capacity back,
+// unless it may still be about to start.
+func (s *State) Delivered(now time.Time, d Decision, how Delivery) {
+	s.clock(now)
+	it := s.items[attempt{d.Task, d.Attempt}]
+	if it == nil || !it.asked || it.stand == leased && (d.Lease == nil || d.Lease.ID != it.lease.ID) {
+		return
+	}
+	it.asked = false
+	switch how {
+	case DeliveryDone:
+		it.confirmed, it.deliver, it.tries = true, false, 0
+		if it.stand == ended {
+			s.forget(it)
+		} else if it.stand == leased && !it.grace {
+			s.audit(it, it.granted.Add(it.leaseFor()))
+		}
+	case DeliveryGone:
+		if !it.confirmed && it.startBy.Add(TicketMargin).After(s.now) {
+			s.send(it, s.now.Add(Redeliver))
+			return
+		}
+		s.remove(it, none(it.req.Cost))
+	default:
+		wait := min(Redeliver<<min(it.tries, 10), RedeliverMax)
+		it.tries++
+		s.send(it, s.now.Add(wait))
+	}
+}
+
+// Holder is what an inspection showed.
+type Holder string
+
+// Holders.
+const (
+	HolderOpen    Holder = "open"
+	HolderClosed  Holder = "closed"
+	HolderMissing Holder = "missing"
+	HolderUnclear Holder = "unclear" // it could not be looked at
+)
+
+// Inspected answers one Inspection. ticket is the one that the task was started
+// with. A lease is never taken back on a clock alone: only a holder that is
+// closed, missing, or was started with another ticket, gives it back.
+func (s *State) Inspected(now time.Time, in Inspection, holder Holder, ticket string) {
+	s.clock(now)
+	it := s.items[attempt{in.Task, in.Attempt}]
+	if it == nil || it.grace {
+		return
+	}
+	switch {
+	case holder == HolderUnclear:
+		s.audit(it, s.now.Add(AuditAgain/6))
+	case holder == HolderOpen && !it.confirmed && ticket == it.ticket:
+		it.confirmed = true
+		if it.stand == leased {
+			s.audit(it, it.granted.Add(it.leaseFor()))
+		}
+	case holder == HolderOpen && it.confirmed:
+		if it.stand == leased {
+			s.audit(it, s.now.Add(AuditAgain))
+		}
+	default:
+		s.remove(it, nil)
+	}
+}
+
+// none is a cost of nothing, so that all that was reserved comes back.
+func none(cost []Cost) []Cost {
+	out := make([]Cost, len(cost))
+	for i, c := range cost {
+		out[i] = Cost{Resource: c.Resource}
+	}
+	return out
+}
+
+// Report takes what became of an attempt. Reports of attempts that are not
+// known are ignored: they were settled before.
+func (s *State) Report(now time.Time, r Report) {
+	s.clock(now)
+	it := s.items[attempt{r.Task, r.Attempt}]
+	if it == nil || r.Ticket != "" && r.Ticket != it.ticket {
+		return
+	}
+	real := r.Cost
+	switch {
+	case len(real) > 0:
+	case r.Kind == Withdrawn, r.Class == NotDispatched:
+		real = none(it.req.Cost)
+	default:
+		real = nil
+	}
+	if r.Kind == Released && r.Grace > 0 && it.stand == leased {
+		if !it.grace {
+			it.grace, it.confirmed = true, true
+			s.outbox.remove(it)
+			s.audit(it, s.now.Add(min(r.Grace.D(), time.Hour)))
+		}
+		return
+	}
+	s.remove(it, real)
+}
+
+// Pause replaces a tenant's pause; one with neither dispatch nor admission
+// ends it. It is in force from now on: no lease is granted after the call.
+func (s *State) Pause(now time.Time, tenant string, p Pause) {
+	s.clock(now)
+	t := s.tenant(tenant)
+	t.pause = nil
+	if p.Dispatch || p.Admission {
+		p.Since = s.now
+		t.pause = &p
+	}
+	s.refresh(t)
+}

@@ -1,0 +1,232 @@
+package admission
+
+import (
+	"slices"
+	"time"
+)
+
+// grant serves the queue as far as capacity goes: each time the class whose
+// first tenant has the least effective virtual time. A head that does not fit
+// reserves what it needs: the resources that are short are closed to all
+// behind it, and its share of the others is kept aside, so that small tasks
+// cannot starve a big one. Start-time fair queueing (Goyal, Vin, Cheng 1996)
+// over dominant shares (Ghodsi et al. 2011, 2012), with borrowed virtual time
+// (Duda, Cheriton 1999) for priorities.
+func (s *State) grant() {
+	for i := range s.resources {
+		r := &s.resources[i]
+		r.refill(s.now)
+		r.aside, r.blocked, r.next = 0, false, time.Time{}
+	}
+	for {
+		t := s.nextTenant()
+		if t == nil {
+			return
+		}
+		it := t.head
+		if s.fits(it) {
+			s.lease(it)
+			continue
+		}
+		s.reserve(it)
+	}
+}
+
+func (s *State) nextTenant() *tenant {
+	var best *tenant
+	for _, c := range s.classes {
+		t, ok := c.tenants.top()
+		if !ok || s.classBlocked(c) {
+			continue
+		}
+		if best == nil || t.turn() < best.turn() || t.turn() == best.turn() && t.Name < best.Name {
+			best = t
+		}
+	}
+	return best
+}
+
+func (s *State) classBlocked(c *class) bool {
+	for _, i := range c.resources {
+		if s.resources[i].blocked {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) fits(it *item) bool {
+	for _, c := range it.req.Cost {
+		if i, ok := s.indexOf[c.Resource]; ok && !s.resources[i].fits(c.Amount) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *State) reserve(it *item) {
+	for _, c := range it.req.Cost {
+		i, ok := s.indexOf[c.Resource]
+		if !ok {
+			continue
+		}
+		r := &s.resources[i]
+		if r.fits(c.Amount) {
+			r.aside += c.Amount
+			continue
+		}
+		r.blocked = true
+		if r.Per > 0 {
+			r.next = r.when(c.Amount)
+		}
+	}
+}
+
+// lease gives an item its capacity and has its task told.
+func (s *State) lease(it *item) {
+	t := it.tenant
+	s.virtual = max(s.virtual, t.turn())
+	for _, c := range it.req.Cost {
+		if i, ok := s.indexOf[c.Resource]; ok {
+			s.resources[i].take(c.Amount)
+		}
+	}
+	t.served = max(t.served, it.agent.virtual)
+	it.charge = max(1, s.service(it.req.Cost, s.expected(it.req.Operation)))
+	t.virtual += max(1, it.charge/t.Weight)
+	it.agent.virtual += it.charge
+	t.inFlight++
+	it.agent.inFlight++
+	s.inFlight++
+	s.drain.granted(s.now, s.depth)
+	s.leave(it)
+	it.stand = leased
+	it.granted = s.now
+	it.lease = Lease{ID: s.newID("l"), Granted: s.now}
+	if it.confirmed {
+		s.audit(it, s.now.Add(it.leaseFor()))
+	}
+	s.send(it, s.now)
+}
+
+// free takes a lease back and settles what was really used. real nil: as
+// reserved.
+func (s *State) free(it *item, real []Cost) {
+	t := it.tenant
+	for _, c := range it.req.Cost {
+		i, ok := s.indexOf[c.Resource]
+		if !ok {
+			continue
+		}
+		used := c.Amount
+		if j := slices.IndexFunc(real, func(r Cost) bool { return r.Resource == c.Resource }); real != nil && j >= 0 {
+			used = min(max(0, real[j].Amount), MaxAmount)
+		}
+		s.resources[i].refill(s.now)
+		s.resources[i].settle(c.Amount, used)
+	}
+	held := s.now.Sub(it.granted)
+	s.observe(it.req.Operation, held)
+	delta := max(1, s.service(it.req.Cost, held)) - it.charge
+	t.virtual += delta / t.Weight
+	it.agent.virtual += delta
+	t.inFlight--
+	it.agent.inFlight--
+	s.inFlight--
+	s.forget(it)
+	s.refresh(t)
+}
+
+// forget removes an item that holds nothing and waits for nothing.
+func (s *State) forget(it *item) {
+	s.audits.remove(it)
+	s.outbox.remove(it)
+	delete(s.items, it.key())
+}
+
+func (s *State) audit(it *item, at time.Time) {
+	it.due = at
+	s.audits.fix(it)
+}
+
+func (s *State) send(it *item, at time.Time) {
+	it.deliver, it.deliverAt, it.asked = true, at, false
+	s.outbox.fix(it)
+}
+
+// service is the dominant share of a cost held for so long, in nanoseconds of
+// the whole resource.
+func (s *State) service(cost []Cost, held time.Duration) int64 {
+	var most int64
+	for _, c := range cost {
+		i, ok := s.indexOf[c.Resource]
+		if !ok {
+			continue
+		}
+		r := &s.resources[i]
+		if r.Per > 0 {
+			most = max(most, mulDiv(int64(r.Per), c.Amount, r.Amount))
+		} else {
+			most = max(most, mulDiv(int64(held), c.Amount, r.Concurrent))
+		}
+	}
+	return min(most, int64(MaxPer))
+}
+
+// operationStat is a moving mean of how long an operation holds its lease.
+type operationStat struct {
+	Name string   `json:"name"`
+	Held Duration `json:"held"`
+}
+
+func (s *State) stat(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.operations, name, func(o operationStat, n string) int { return compare(o.Name, n) })
+}
+
+func (s *State) expected(operation string) time.Duration {
+	if i, ok := s.stat(operation); ok {
+		return s.operations[i].Held.D()
+	}
+	return time.Second
+}
+
+func (s *State) observe(operation string, held time.Duration) {
+	i, ok := s.stat(operation)
+	if !ok {
+		s.operations = slices.Insert(s.operations, i, operationStat{operation, Duration(held)})
+		return
+	}
+	o := &s.operations[i]
+	o.Held += (Duration(held) - o.Held) / 8
+}
+
+// drain measures how fast the queue is served while there is one.
+type drain struct {
+	Last     time.Time `json:"last,omitzero"`
+	Interval Duration  `json:"interval,omitempty"` // moving mean between grants; zero: not known
+	Samples  int       `json:"samples,omitempty"`
+}
+
+func (d *drain) granted(now time.Time, depth int) {
+	if depth > 1 && !d.Last.IsZero() {
+		gap := Duration(now.Sub(d.Last))
+		if d.Samples < 8 {
+			d.Interval = (d.Interval*Duration(d.Samples) + gap) / Duration(d.Samples+1)
+		} else {
+			d.Interval += (gap - d.Interval) / 8
+		}
+		d.Samples++
+	}
+	d.Last = now
+}
+
+// wait estimates the time until a position of a tenant's own queue is served:
+// at most the whole queue is ahead of it, at best its weighted share is.
+func (s *State) wait(t *tenant, position int) time.Duration {
+	if s.drain.Samples < 8 {
+		return 0
+	}
+	weights := max(s.active, t.Weight)
+	ahead := min(mulDiv(int64(position), weights, t.Weight), int64(s.depth+1))
+	return time.Duration(mulDiv(ahead, int64(s.drain.Interval), 1))
+}

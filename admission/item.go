@@ -1,0 +1,73 @@
+package admission
+
+import "time"
+
+type stand uint8
+
+const (
+	delayed stand = iota
+	queued
+	leased
+	ended // only its decision is still to be delivered
+)
+
+// attempt names one attempt of one task.
+type attempt struct {
+	task string
+	n    int
+}
+
+// item is one attempt that the budget knows of.
+type item struct {
+	req     Request
+	seq     uint64
+	stand   stand
+	arrival time.Time // began to wait; for a delayed one: will
+	granted time.Time // leased
+	lease   Lease
+	charge  int64 // service that was charged at the grant
+
+	ticket    string // set for one that a gateway admitted
+	startBy   time.Time
+	confirmed bool // the task is known to exist
+
+	grace  bool      // the attempt is over, its worker may be alive until due
+	due    time.Time // look at the holder then; zero: never
+	refuse Reason    // ended: why
+	detail string
+	retry  Duration
+
+	deliver   bool      // the task has yet to hear the decision
+	deliverAt time.Time // not before
+	tries     int
+	asked     bool // a delivery or an audit is under way
+
+	tenant                                         *tenant
+	agent                                          *agent
+	prev, next                                     *item // arrival list
+	readyAt, delayAt, deadlineAt, dueAt, deliverIx int
+}
+
+func (it *item) key() attempt { return attempt{it.req.Task, it.req.Attempt} }
+
+func (it *item) leaseFor() time.Duration {
+	if it.req.LeaseFor <= 0 {
+		return time.Minute
+	}
+	return it.req.LeaseFor.D()
+}
+
+func newItemHeap(less func(a, b *item) bool, at func(*item) *int) heap[*item] {
+	return heap[*item]{less: less, at: at}
+}
+
+// byTime orders a heap of items by a time, and by age where that is equal.
+func byTime(of func(*item) time.Time) func(a, b *item) bool {
+	return func(a, b *item) bool {
+		x, y := of(a), of(b)
+		if !x.Equal(y) {
+			return x.Before(y)
+		}
+		return a.seq < b.seq
+	}
+}

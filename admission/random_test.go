@@ -1,0 +1,282 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// world drives a State with random operations and remembers what the outside
+// knows: which tasks exist, which hold a lease.
+type world struct {
+	t     *testing.T
+	rng   *rand.Rand
+	now   time.Time
+	s     *State
+	known map[attempt]Request
+	open  map[string]string // task -> ticket
+	next  int
+}
+
+func testPolicy() Policy {
+	return Policy{
+		Resources: []Resource{
+			{Name: "slots", Concurrent: 4},
+			{Name: "pages", Concurrent: 2},
+			{Name: "tokens", Per: Duration(time.Minute), Amount: 600, Burst: 60},
+		},
+		Queue:   QueuePolicy{Soft: 40, Hard: 60, MaxAge: Duration(10 * time.Minute), CriticalReserve: 5},
+		Default: TenantPolicy{Weight: 1, MaxInFlight: 3, MaxQueued: 30},
+		Tenants: []TenantPolicy{{Name: "acme", Weight: 3, MaxInFlight: 4, Agents: AgentPolicy{MaxInFlight: 2, MaxQueued: 20}}},
+	}.Normalize()
+}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newWorld(t *testing.T, seed int64) *world {
+	s, err := New(testPolicy(), "e", start)
+	require.NoError(t, err)
+	return &world{t: t, rng: rand.New(rand.NewSource(seed)), now: start, s: s, known: map[attempt]Request{}, open: map[string]string{}}
+}
+
+func (w *world) request() Request {
+	w.next++
+	tenants := []string{"acme", "beta", "gamma", "delta"}
+	costs := [][]Cost{{{"slots", 1}}, {{"slots", 2}}, {{"pages", 1}, {"slots", 1}}, {{"tokens", 1 + w.rng.Int63n(90)}}, {{"slots", 1}, {"tokens", 5}}, nil}
+	r := Request{
+		Task: fmt.Sprintf("task/x/%d", w.next), Attempt: 1, Tenant: tenants[w.rng.Intn(4)], Agent: string(rune('a' + w.rng.Intn(3))),
+		Operation: fmt.Sprintf("op%d", w.rng.Intn(3)), Priority: Priority(w.rng.Intn(4) - 1), Hash: "h", Cost: costs[w.rng.Intn(len(costs))],
+		LeaseFor: Duration(30 * time.Second),
+	}
+	if w.rng.Intn(4) == 0 {
+		d := w.now.Add(time.Duration(w.rng.Intn(60)-2) * time.Second)
+		r.Deadline = &d
+	}
+	if w.rng.Intn(6) == 0 {
+		d := w.now.Add(time.Duration(w.rng.Intn(20)) * time.Second)
+		r.NotBefore = &d
+	}
+	return r
+}
+
+// step makes one random move and carries out the effects, sometimes badly.
+func (w *world) step() {
+	w.now = w.now.Add(time.Duration(w.rng.Intn(1500)-100) * time.Millisecond) // sometimes backwards
+	switch w.rng.Intn(10) {
+	case 0, 1, 2, 3:
+		r := w.request()
+		v := w.s.Admit(w.now, r)
+		again := w.s.Admit(w.now, r)
+		if v.Accepted() {
+			require.Equal(w.t, v.Ticket, again.Ticket, "the same request gives the same ticket")
+			w.known[attempt{r.Task, 1}] = r
+			if w.rng.Intn(8) > 0 { // else the gateway died before the start
+				w.open[r.Task] = v.Ticket
+			}
+		}
+	case 4, 5, 6:
+		if held := w.s.leases(); len(held) > 0 {
+			w.finish(held[w.rng.Intn(len(held))])
+		}
+	case 7:
+		w.s.Pause(w.now, []string{"acme", "beta"}[w.rng.Intn(2)], Pause{Dispatch: w.rng.Intn(2) == 0, Admission: w.rng.Intn(4) == 0})
+	case 8:
+		w.s = w.reload()
+	case 9: // somebody closes a task behind our back
+		for _, it := range w.s.ordered() {
+			if w.rng.Intn(10) == 0 {
+				delete(w.open, it.req.Task)
+				break
+			}
+		}
+	}
+	w.carry(w.s.Advance(w.now))
+	check(w.t, w.s, w.now)
+}
+
+func (w *world) finish(it *item) {
+	if it.grace {
+		return
+	}
+	rep := Report{Task: it.req.Task, Attempt: it.req.Attempt, Kind: Released, Class: []Class{Succeeded, NotDispatched, Unknown}[w.rng.Intn(3)]}
+	switch w.rng.Intn(4) {
+	case 0:
+		rep.Grace = Duration(5 * time.Second)
+	case 1:
+		rep.Cost = []Cost{{"tokens", w.rng.Int63n(120)}}
+	}
+	w.s.Report(w.now, rep)
+	if w.rng.Intn(3) == 0 && it.req.Attempt < 4 && w.open[it.req.Task] != "" {
+		r := it.req
+		r.Attempt++
+		w.s.Ask(w.now, r, false)
+		w.s.Ask(w.now, r, false)
+		w.known[attempt{r.Task, r.Attempt}] = r
+	} else if w.rng.Intn(5) > 0 {
+		delete(w.open, it.req.Task)
+	}
+}
+
+func (w *world) carry(e Effects) {
+	for _, d := range e.Decisions {
+		how := DeliveryDone
+		if w.open[d.Task] == "" {
+			how = DeliveryGone
+		} else if w.rng.Intn(5) == 0 {
+			how = DeliveryFailed
+		}
+		w.s.Delivered(w.now, d, how)
+	}
+	for _, in := range e.Inspections {
+		switch {
+		case w.rng.Intn(8) == 0:
+			w.s.Inspected(w.now, in, HolderUnclear, "")
+		case w.open[in.Task] == "":
+			w.s.Inspected(w.now, in, HolderMissing, "")
+		default:
+			w.s.Inspected(w.now, in, HolderOpen, w.open[in.Task])
+		}
+	}
+}
+
+func (w *world) reload() *State {
+	raw, err := json.Marshal(w.s.Snapshot())
+	require.NoError(w.t, err)
+	var snap Snapshot
+	require.NoError(w.t, json.Unmarshal(raw, &snap))
+	s, err := Restore(snap)
+	require.NoError(w.t, err)
+	return s
+}
+
+// check holds the invariants against the state, counted anew from its items.
+func check(t *testing.T, s *State, now time.Time) {
+	used := map[string]int64{}
+	inFlight, queuedN, agents := map[string]int{}, map[string]int{}, map[string]int{}
+	depth, flying := 0, 0
+	for _, it := range s.ordered() {
+		switch it.stand {
+		case leased:
+			flying++
+			inFlight[it.req.Tenant]++
+			agents[it.req.Tenant+"/"+it.req.Agent]++
+			for _, c := range it.req.Cost {
+				used[c.Resource] += c.Amount
+			}
+		case queued, delayed:
+			depth++
+			queuedN[it.req.Tenant]++
+			if it.req.Deadline != nil {
+				require.True(t, it.req.Deadline.After(s.now), "an expired task waits")
+			}
+		}
+	}
+	require.Equal(t, depth, s.depth)
+	require.Equal(t, flying, s.inFlight)
+	for i := range s.resources {
+		r := &s.resources[i]
+		if r.Per == 0 {
+			require.Equal(t, used[r.Name], r.used, r.Name)
+			require.LessOrEqual(t, r.used, r.Concurrent, r.Name)
+			require.GreaterOrEqual(t, r.used, int64(0))
+		} else {
+			require.LessOrEqual(t, r.level, r.Burst)
+		}
+	}
+	weights := int64(0)
+	for _, tn := range s.tenants {
+		require.Equal(t, inFlight[tn.Name], tn.inFlight)
+		require.Equal(t, queuedN[tn.Name], tn.queued)
+		if tn.MaxInFlight > 0 {
+			require.LessOrEqual(t, tn.inFlight, tn.MaxInFlight)
+		}
+		for _, a := range tn.agents {
+			require.Equal(t, agents[tn.Name+"/"+a.name], a.inFlight)
+			if tn.Agents.MaxInFlight > 0 {
+				require.LessOrEqual(t, a.inFlight, tn.Agents.MaxInFlight)
+			}
+		}
+		if tn.queued > 0 {
+			weights += tn.Weight
+		}
+		require.Equal(t, tn.pick(s.now) != nil, tn.class != nil, "a tenant that could run is in a class")
+	}
+	require.Equal(t, weights, s.active)
+}
+
+func TestRandomOperationsKeepEveryLimit(t *testing.T) {
+	for seed := range int64(40) {
+		w := newWorld(t, seed)
+		for range 1500 {
+			w.step()
+		}
+		// Everybody goes home: all that was taken must come back.
+		w.s.Pause(w.now, "acme", Pause{})
+		w.s.Pause(w.now, "beta", Pause{})
+		for round := 0; w.s.depth+w.s.inFlight > 0 && round < 5000; round++ {
+			w.now = w.now.Add(2 * time.Second)
+			w.carry(w.s.Advance(w.now))
+			for _, it := range w.s.leases() {
+				if it.confirmed && !it.grace {
+					w.s.Report(w.now, Report{Task: it.req.Task, Attempt: it.req.Attempt, Kind: Released, Class: Succeeded})
+				}
+			}
+			check(t, w.s, w.now)
+		}
+		require.Zero(t, w.s.depth, "seed %d: tasks wait for ever", seed)
+		require.Zero(t, w.s.inFlight, "seed %d: leases are left", seed)
+		require.LessOrEqual(t, len(w.s.items), 60, "only undelivered decisions may be left")
+	}
+}
+
+// A restored state must behave as the one that it was written from.
+func TestRestoreBehavesTheSame(t *testing.T) {
+	for seed := range int64(30) {
+		w := newWorld(t, seed)
+		for range 300 {
+			w.step()
+		}
+		a, b := w.reload(), w.reload()
+		for i := range 200 {
+			w.now = w.now.Add(700 * time.Millisecond)
+			r := w.request()
+			va, vb := a.Admit(w.now, r), b.Admit(w.now, r)
+			require.Equal(t, va, vb)
+			if i%10 == 0 {
+				raw, err := json.Marshal(b.Snapshot())
+				require.NoError(t, err)
+				var snap Snapshot
+				require.NoError(t, json.Unmarshal(raw, &snap))
+				b, err = Restore(snap)
+				require.NoError(t, err)
+				a.Advance(w.now)
+			}
+			ea, eb := a.Advance(w.now), b.Advance(w.now)
+			if i%10 != 0 {
+				require.Equal(t, leaseIDs(ea), leaseIDs(eb), "seed %d step %d", seed, i)
+			}
+			for j, held := range a.leases() {
+				if j%3 == 0 {
+					rep := Report{Task: held.req.Task, Attempt: held.req.Attempt, Kind: Released, Class: Succeeded}
+					a.Report(w.now, rep)
+					b.Report(w.now, rep)
+				}
+			}
+			require.Equal(t, a.View(w.now), b.View(w.now), "seed %d step %d", seed, i)
+		}
+	}
+}
+
+func leaseIDs(e Effects) []string {
+	out := []string{}
+	for _, d := range e.Decisions {
+		if d.Lease != nil {
+			out = append(out, d.Lease.ID)
+		}
+	}
+	return out
+}

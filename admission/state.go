@@ -1,0 +1,234 @@
+package admission
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Times that every budget keeps to.
+const (
+	// TicketFor is how long an admitted task may take to be started.
+	TicketFor = 20 * time.Second
+	// TicketMargin is waited after a ticket's end before the budget looks
+	// whether the task was started in time.
+	TicketMargin = 10 * time.Second
+	// Redeliver is the wait before a decision is sent again to a task that is
+	// not there yet.
+	Redeliver = time.Second
+	// RedeliverMax bounds the wait after failed deliveries; it doubles.
+	RedeliverMax = 30 * time.Second
+	// AuditAgain is the wait before a holder that was seen alive, or could not
+	// be looked at, is looked at again.
+	AuditAgain = 30 * time.Second
+	// MaxEffects bounds what one Advance hands out, of each kind.
+	MaxEffects = 200
+)
+
+// State is everything that one budget knows. It is not safe for concurrent
+// use. Time never runs backwards in it: an earlier now counts as the last one.
+type State struct {
+	policy Policy
+	now    time.Time
+	epoch  string // tells leases of a restarted budget from those of an older one
+	seq    uint64
+
+	resources []resource
+	indexOf   map[string]int
+
+	tenants   []*tenant // sorted by name
+	tenantOf  map[string]*tenant
+	active    int64 // sum of the weights of tenants with waiting tasks
+	virtual   int64 // virtual time: what a tenant that comes back starts at
+	classes   []*class
+	classOf   map[string]*class
+	oldest    heap[*tenant] // tenants that could run something, by their oldest task
+	depth     int           // waiting tasks
+	inFlight  int
+	items     map[attempt]*item
+	waiting   heap[*item] // delayed, by arrival
+	deadlines heap[*item] // waiting, with a deadline
+	audits    heap[*item] // by due
+	outbox    heap[*item] // by deliverAt
+
+	operations []operationStat // sorted by name
+	drain      drain
+}
+
+// New is an empty budget. epoch is any text that differs between two runs that
+// do not share a snapshot. The policy must be normalized and valid.
+func New(p Policy, epoch string, now time.Time) (*State, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	s := &State{
+		policy:    p,
+		now:       now,
+		epoch:     epoch,
+		indexOf:   map[string]int{},
+		tenantOf:  map[string]*tenant{},
+		classOf:   map[string]*class{},
+		items:     map[attempt]*item{},
+		waiting:   newItemHeap(byTime(func(it *item) time.Time { return it.arrival }), func(it *item) *int { return &it.delayAt }),
+		deadlines: newItemHeap(byTime(func(it *item) time.Time { return *it.req.Deadline }), func(it *item) *int { return &it.deadlineAt }),
+		audits:    newItemHeap(byTime(func(it *item) time.Time { return it.due }), func(it *item) *int { return &it.dueAt }),
+		outbox:    newItemHeap(byTime(func(it *item) time.Time { return it.deliverAt }), func(it *item) *int { return &it.deliverIx }),
+		oldest: heap[*tenant]{
+			less: func(a, b *tenant) bool {
+				if !a.first.arrival.Equal(b.first.arrival) {
+					return a.first.arrival.Before(b.first.arrival)
+				}
+				return a.Name < b.Name
+			},
+			at: func(t *tenant) *int { return &t.oldAt },
+		},
+	}
+	for i, r := range p.Resources {
+		s.indexOf[r.Name] = i
+		s.resources = append(s.resources, resource{Resource: r, level: r.Burst, at: now})
+	}
+	return s, nil
+}
+
+// Policy is the one in force.
+func (s *State) Policy() Policy { return s.policy }
+
+// clock moves the budget's time; it never goes back.
+func (s *State) clock(now time.Time) {
+	if now.After(s.now) {
+		s.now = now
+	}
+}
+
+func (s *State) newID(kind string) string {
+	s.seq++
+	return kind + s.epoch + "-" + strconv.FormatUint(s.seq, 36)
+}
+
+func (s *State) tenant(name string) *tenant {
+	if t := s.tenantOf[name]; t != nil {
+		return t
+	}
+	t := &tenant{TenantPolicy: s.policy.Tenant(name), virtual: s.virtual}
+	i, _ := slices.BinarySearchFunc(s.tenants, name, func(t *tenant, n string) int { return compare(t.Name, n) })
+	s.tenants = slices.Insert(s.tenants, i, t)
+	s.tenantOf[name] = t
+	return t
+}
+
+// classFor finds or adds the class of a cost.
+func (s *State) classFor(cost []Cost) *class {
+	indexes := make([]int, 0, 4)
+	for _, c := range cost {
+		if i, ok := s.indexOf[c.Resource]; ok {
+			indexes = append(indexes, i)
+		}
+	}
+	slices.Sort(indexes)
+	key := make([]byte, 0, 16)
+	for _, i := range indexes {
+		key = strconv.AppendInt(key, int64(i), 36)
+		key = append(key, ',')
+	}
+	if c := s.classOf[string(key)]; c != nil {
+		return c
+	}
+	c := &class{resources: slices.Clone(indexes), tenants: heap[*tenant]{
+		less: func(a, b *tenant) bool {
+			if x, y := a.turn(), b.turn(); x != y {
+				return x < y
+			}
+			return a.Name < b.Name
+		},
+		at: func(t *tenant) *int { return &t.classAt },
+	}}
+	s.classes = append(s.classes, c)
+	s.classOf[string(key)] = c
+	return c
+}
+
+// add puts a new attempt in front of the queue: delayed if its time has not
+// come, else queued.
+func (s *State) add(r Request) *item {
+	s.seq++
+	t := s.tenant(r.Tenant)
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent)}
+	if r.NotBefore != nil && r.NotBefore.After(s.now) {
+		it.arrival, it.stand = *r.NotBefore, delayed
+	}
+	s.insert(it)
+	return it
+}
+
+// insert links a waiting item into every order that it belongs to.
+func (s *State) insert(it *item) {
+	t := it.tenant
+	s.items[it.key()] = it
+	if t.queued == 0 {
+		s.active += t.Weight
+	}
+	s.depth++
+	t.queued++
+	it.agent.queued++
+	t.depth[it.req.Priority-Low]++
+	if it.req.Deadline != nil {
+		s.deadlines.fix(it)
+	}
+	if it.stand == delayed {
+		s.waiting.fix(it)
+		return
+	}
+	s.enter(it)
+}
+
+// enter makes a waiting item eligible.
+func (s *State) enter(it *item) {
+	t := it.tenant
+	it.stand = queued
+	if it.agent.ready.len() == 0 {
+		t.wake(it.agent)
+	}
+	it.agent.ready.fix(it)
+	t.push(it)
+	s.refresh(t)
+}
+
+// leave takes a waiting item out of the queue; it stays in s.items.
+func (s *State) leave(it *item) {
+	t := it.tenant
+	s.depth--
+	t.queued--
+	it.agent.queued--
+	t.depth[it.req.Priority-Low]--
+	if t.queued == 0 {
+		s.active -= t.Weight
+	}
+	s.deadlines.remove(it)
+	if it.stand == delayed {
+		s.waiting.remove(it)
+		return
+	}
+	it.agent.ready.remove(it)
+	t.drop(it)
+	s.refresh(t)
+}
+
+// refresh puts a tenant where its head belongs, after anything about it changed.
+func (s *State) refresh(t *tenant) {
+	idle := t.head == nil
+	if t.class != nil {
+		t.class.tenants.remove(t)
+		t.class = nil
+	}
+	t.head = t.pick(s.now)
+	if t.head == nil {
+		s.oldest.remove(t)
+		return
+	}
+	if idle {
+		t.virtual = max(t.virtual, s.virtual) // idleness saves up no credit
+	}
+	t.class = s.classFor(t.head.req.Cost)
+	t.class.tenants.fix(t)
+	s.oldest.fix(t)
+}

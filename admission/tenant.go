@@ -1,0 +1,171 @@
+package admission
+
+import (
+	"slices"
+	"time"
+)
+
+// tenant is one flow of the fair queue.
+type tenant struct {
+	TenantPolicy
+	pause    *Pause
+	virtual  int64 // service received, over weight
+	agents   []*agent
+	served   int64 // virtual time among the agents
+	inFlight int
+	queued   int // waiting tasks, delayed ones included
+	depth    [4]int
+
+	// The arrival list holds the queued tasks, oldest first.
+	first, last *item
+
+	head    *item  // what it would run next; nil: nothing may run
+	class   *class // of head
+	classAt int
+	oldAt   int
+}
+
+// agent is one flow inside a tenant.
+type agent struct {
+	name     string
+	virtual  int64
+	inFlight int
+	queued   int
+	ready    heap[*item] // by arrival less head start
+}
+
+// class is the set of tenants whose heads need the same resources, in the order
+// of service. A resource that a head waits for stops its whole class at once,
+// so that a round of grants costs O(classes + grants * log tenants).
+type class struct {
+	resources []int // indexes into State.resources
+	tenants   heap[*tenant]
+}
+
+// headStart is how much earlier than it arrived a task counts as arrived inside
+// its tenant. The order ages by itself: a low task is overtaken by normal ones
+// for half a minute, not for ever.
+func headStart(p Priority) time.Duration {
+	switch p {
+	case Low:
+		return -30 * time.Second
+	case High:
+		return 30 * time.Second
+	case Critical:
+		return 2 * time.Minute
+	}
+	return 0
+}
+
+// borrow is how far ahead of its tenant's fair turn a task is served, in
+// service over weight (nanoseconds of the whole resource). It is a loan: the
+// tenant's virtual time advances by the full charge all the same, so in the
+// long run nothing is gained.
+func borrow(p Priority) int64 {
+	switch p {
+	case Low:
+		return -int64(200 * time.Millisecond)
+	case High:
+		return int64(200 * time.Millisecond)
+	case Critical:
+		return int64(800 * time.Millisecond)
+	}
+	return 0
+}
+
+// turn is the effective virtual time by which tenants are served.
+func (t *tenant) turn() int64 { return t.virtual - borrow(t.head.req.Priority) }
+
+func (t *tenant) dispatchPaused(now time.Time) bool {
+	return t.pause != nil && t.pause.Dispatch && !lapsed(t.pause, now)
+}
+
+func (t *tenant) closed(now time.Time) bool {
+	return t.pause != nil && t.pause.Admission && !lapsed(t.pause, now)
+}
+
+func lapsed(p *Pause, now time.Time) bool { return p.Until != nil && !p.Until.After(now) }
+
+func (t *tenant) full() bool { return t.MaxInFlight > 0 && t.inFlight >= t.MaxInFlight }
+
+func (t *tenant) agentFull(a *agent) bool {
+	return t.Agents.MaxInFlight > 0 && a.inFlight >= t.Agents.MaxInFlight
+}
+
+// pick chooses the tenant's next task: agents in turn by the service that they
+// got, inside an agent by arrival less head start.
+func (t *tenant) pick(now time.Time) *item {
+	if t.dispatchPaused(now) || t.full() {
+		return nil
+	}
+	var best *item
+	var from *agent
+	for _, a := range t.agents {
+		it, ok := a.ready.top()
+		if !ok || t.agentFull(a) {
+			continue
+		}
+		if best == nil || a.virtual < from.virtual || a.virtual == from.virtual && before(it, best) {
+			best, from = it, a
+		}
+	}
+	return best
+}
+
+// agent finds or adds an agent.
+func (t *tenant) agent(name string) *agent {
+	i, ok := slices.BinarySearchFunc(t.agents, name, func(a *agent, n string) int { return compare(a.name, n) })
+	if ok {
+		return t.agents[i]
+	}
+	a := &agent{name: name, ready: newItemHeap(before, func(it *item) *int { return &it.readyAt })}
+	t.agents = slices.Insert(t.agents, i, a)
+	return a
+}
+
+// wake starts an agent that comes back from idleness no earlier than the one
+// that was served last.
+func (t *tenant) wake(a *agent) { a.virtual = max(a.virtual, t.served) }
+
+// before is the order of tasks inside an agent.
+func before(a, b *item) bool {
+	x, y := a.arrival.Add(-headStart(a.req.Priority)), b.arrival.Add(-headStart(b.req.Priority))
+	if !x.Equal(y) {
+		return x.Before(y)
+	}
+	return a.seq < b.seq
+}
+
+// push puts an item into the arrival list, from the end: almost always it is the
+// newest. drop takes one out.
+func (t *tenant) push(it *item) {
+	after := t.last
+	for after != nil && (it.arrival.Before(after.arrival) || it.arrival.Equal(after.arrival) && it.seq < after.seq) {
+		after = after.prev
+	}
+	it.prev = after
+	if after != nil {
+		it.next, after.next = after.next, it
+	} else {
+		it.next, t.first = t.first, it
+	}
+	if it.next != nil {
+		it.next.prev = it
+	} else {
+		t.last = it
+	}
+}
+
+func (t *tenant) drop(it *item) {
+	if it.prev != nil {
+		it.prev.next = it.next
+	} else {
+		t.first = it.next
+	}
+	if it.next != nil {
+		it.next.prev = it.prev
+	} else {
+		t.last = it.prev
+	}
+	it.prev, it.next = nil, nil
+}

@@ -1,0 +1,174 @@
+package admission
+
+import (
+	"slices"
+	"time"
+)
+
+// waitsOn says why a waiting item does not run. It is derived from the state,
+// never stored, so that it cannot be stale.
+func (s *State) waitsOn(it *item) (Reason, string) {
+	t := it.tenant
+	switch {
+	case it.stand == delayed:
+		return NotYet, ""
+	case t.dispatchPaused(s.now):
+		return TenantPaused, ""
+	case t.full():
+		return TenantInFlight, ""
+	case t.agentFull(it.agent):
+		return AgentInFlight, ""
+	}
+	for _, c := range it.req.Cost {
+		if i, ok := s.indexOf[c.Resource]; ok && (s.resources[i].blocked || !s.resources[i].fits(c.Amount)) {
+			return Capacity, c.Resource
+		}
+	}
+	return TurnWait, ""
+}
+
+// Why tells what one task waits on: its newest attempt that the budget knows.
+// It changes nothing.
+func (s *State) Why(task string) Why {
+	var it *item
+	for n := range s.items { //workflowcheck:ignore Queries only; the newest attempt is the same in any order.
+		if n.task == task && (it == nil || n.n > it.req.Attempt) {
+			it = s.items[n]
+		}
+	}
+	if it == nil {
+		return Why{Stand: StandAbsent}
+	}
+	w := Why{Attempt: it.req.Attempt}
+	switch it.stand {
+	case leased:
+		lease := it.lease
+		w.Stand, w.Lease, w.Since = StandLeased, &lease, &lease.Granted
+		return w
+	case ended:
+		w.Stand, w.Reason, w.Detail = StandAbsent, it.refuse, it.detail
+		return w
+	case delayed:
+		w.Stand = StandDelayed
+	case queued:
+		w.Stand = StandQueued
+		w.Position = 1
+		for o := it.tenant.first; o != nil; o = o.next {
+			if o != it && before(o, it) {
+				w.Position++
+			}
+		}
+		w.Estimate = Duration(s.wait(it.tenant, w.Position))
+	}
+	since := it.arrival
+	w.Since = &since
+	w.Reason, w.Resource = s.waitsOn(it)
+	if w.Reason == TenantPaused {
+		p := it.tenant.pause
+		w.Since, w.Detail = &p.Since, "paused by "+p.Actor+": "+p.Reason
+	}
+	return w
+}
+
+// View shows the whole budget. It changes nothing.
+func (s *State) View(now time.Time) View {
+	if now.Before(s.now) {
+		now = s.now
+	}
+	v := View{Now: now, Depth: s.depth, Soft: s.policy.Queue.Soft, Hard: s.policy.Queue.Hard,
+		InFlight: s.inFlight, Interval: s.drain.Interval, Resources: []ResourceView{}, Tenants: []TenantView{}}
+	if t, ok := s.oldest.top(); ok {
+		v.OldestAge = Duration(now.Sub(t.first.arrival))
+	}
+	for _, r := range s.resources { // a copy of each, so that refill stays here
+		r.refill(now)
+		rv := ResourceView{Resource: r.Resource, Used: r.used, Level: r.level}
+		if !r.next.IsZero() {
+			next := r.next
+			rv.Next = &next
+		}
+		v.Resources = append(v.Resources, rv)
+	}
+	for _, t := range s.tenants {
+		if tv, ok := s.viewTenant(t, now); ok {
+			v.Tenants = append(v.Tenants, tv)
+		}
+	}
+	v.Leases = s.viewLeases()
+	return v
+}
+
+func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
+	tv := TenantView{TenantPolicy: t.TenantPolicy, Queued: t.queued, InFlight: t.inFlight}
+	if t.pause != nil && !lapsed(t.pause, now) {
+		p := *t.pause
+		tv.Pause = &p
+	}
+	if t.queued+t.inFlight == 0 && tv.Pause == nil {
+		return tv, false
+	}
+	for _, p := range Priorities() {
+		if n := t.depth[p-Low]; n > 0 {
+			tv.ByPriority = append(tv.ByPriority, PriorityDepth{p, n})
+		}
+	}
+	if t.first != nil {
+		tv.OldestAge = Duration(now.Sub(t.first.arrival))
+		it := t.head
+		if it == nil {
+			it = t.first
+		}
+		tv.WaitingOn, tv.Resource = s.waitsOn(it)
+	} else if t.queued > 0 {
+		tv.WaitingOn = NotYet
+	}
+	return tv, true
+}
+
+func (s *State) viewLeases() []LeaseView {
+	held := s.leases()
+	slices.SortFunc(held, func(a, b *item) int {
+		if c := a.granted.Compare(b.granted); c != 0 {
+			return c
+		}
+		return int(a.seq) - int(b.seq)
+	})
+	out := make([]LeaseView, 0, min(len(held), MaxLeasesShown))
+	for _, it := range held[:min(len(held), MaxLeasesShown)] {
+		due := it.due
+		if due.IsZero() {
+			due = it.granted.Add(time.Duration(it.leaseFor()))
+		}
+		out = append(out, LeaseView{Lease: it.lease, Task: it.req.Task, Attempt: it.req.Attempt, Tenant: it.req.Tenant,
+			Agent: it.req.Agent, Operation: it.req.Operation, Cost: it.req.Cost, Due: due, Grace: it.grace})
+	}
+	return out
+}
+
+func (s *State) leases() []*item {
+	var held []*item
+	for _, it := range s.ordered() {
+		if it.stand == leased {
+			held = append(held, it)
+		}
+	}
+	return held
+}
+
+// ordered lists all items by age, whatever the order of the map.
+func (s *State) ordered() []*item {
+	all := make([]*item, 0, len(s.items))
+	for _, it := range s.items { //workflowcheck:ignore Sorted below.
+		all = append(all, it)
+	}
+	slices.SortFunc(all, func(a, b *item) int {
+		switch {
+		case a.seq < b.seq:
+			return -1
+		case a.seq > b.seq:
+			return 1
+		}
+		return 0
+	})
+	return all
+}

@@ -1,0 +1,117 @@
+package contract
+
+import (
+	"time"
+
+	"headgate/admission"
+)
+
+// BudgetInput starts a Budget workflow.
+type BudgetInput struct {
+	Name   string           `json:"name"`
+	Policy admission.Policy `json:"policy"`
+	// Snapshot is set by continue-as-new.
+	Snapshot *admission.Snapshot `json:"snapshot,omitempty"`
+}
+
+// AdmitRequest is a batch of requests from one gateway.
+type AdmitRequest struct {
+	Requests []admission.Request `json:"requests"`
+}
+
+// AdmitReply has one verdict a request, in order.
+type AdmitReply struct {
+	Verdicts []admission.Verdict `json:"verdicts"`
+}
+
+// RequestBatch asks for attempts of running tasks: direct starts and retries.
+type RequestBatch struct {
+	Requests []AttemptRequest `json:"requests"`
+}
+
+// AttemptRequest is a request of a task that runs. Admit tells that the task
+// has no ticket, so that the request may be refused.
+type AttemptRequest struct {
+	admission.Request
+	Admit bool `json:"admit,omitempty"`
+}
+
+// ReportBatch tells what became of leases and tickets.
+type ReportBatch struct {
+	Reports []admission.Report `json:"reports"`
+}
+
+// PauseRequest pauses or resumes a tenant.
+type PauseRequest struct {
+	Tenant    string     `json:"tenant"`
+	Dispatch  bool       `json:"dispatch"`  // no new lease
+	Admission bool       `json:"admission"` // nothing new is accepted
+	Reason    string     `json:"reason,omitempty"`
+	Actor     string     `json:"actor"`
+	Until     *time.Time `json:"until,omitempty"` // nil: until resumed
+}
+
+// WhyRequest asks about one task.
+type WhyRequest struct {
+	Task string `json:"task"`
+}
+
+// Deliveries is a batch of decisions for tasks.
+type Deliveries struct {
+	Budget string     `json:"budget"`
+	Items  []Delivery `json:"items"`
+}
+
+// Delivery is one decision for one task.
+type Delivery struct {
+	Task     string   `json:"task"`
+	Decision Decision `json:"decision"`
+}
+
+// Delivery answers, in the order of the items.
+const (
+	Delivered    = "delivered"
+	TaskGone     = "gone"   // no open workflow has this ID
+	NotDelivered = "failed" // try again
+)
+
+// DeliverReply answers Deliveries.
+type DeliverReply struct {
+	Answers []string `json:"answers"`
+}
+
+// AuditRequest asks whether holders of leases and tickets are alive.
+type AuditRequest struct {
+	Tasks []string `json:"tasks"`
+}
+
+// Audit answers.
+const (
+	AuditOpen    = "open"
+	AuditClosed  = "closed"
+	AuditMissing = "missing"
+	AuditUnclear = "unclear" // the server could not be asked
+)
+
+// AuditReply has one entry a task, in order.
+type AuditReply struct {
+	Answers []AuditAnswer `json:"answers"`
+}
+
+// AuditAnswer is what a look at one task showed.
+type AuditAnswer struct {
+	State  string `json:"state"`
+	Ticket string `json:"ticket,omitempty"` // from the task's memo
+}
+
+// ReportInput is one report for a budget.
+type ReportInput struct {
+	Budget string           `json:"budget"`
+	Report admission.Report `json:"report"`
+}
+
+// RequestInput is one request for a budget.
+type RequestInput struct {
+	Budget  string         `json:"budget"`
+	Request AttemptRequest `json:"request"`
+}
