@@ -14,8 +14,10 @@ type ReconcileInput struct {
 	// FirstSent is when the key was first sent: a replay window starts there.
 	FirstSent time.Time `json:"first_sent"`
 	// Replayable tells that the task has attempts and age left for a replay.
-	Replayable bool       `json:"replayable"`
-	Evidence   []Evidence `json:"evidence,omitempty"` // that came before the start
+	Replayable bool `json:"replayable"`
+	// Evidence and Stand are carried over by continue-as-new.
+	Evidence []Evidence `json:"evidence,omitempty"`
+	Stand    *Stand     `json:"stand,omitempty"`
 }
 
 // Verdicts of a reconciliation.

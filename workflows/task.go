@@ -1,0 +1,245 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"headgate/admission"
+	"headgate/contract"
+)
+
+// Task is one requested operation, from admission to an outcome that is known.
+// It succeeds with a TaskResult; failed, expired and rejected tasks fail with
+// an application error of that type, cancelled ones are cancelled, each with a
+// TaskResult in the details.
+func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, error) {
+	t := &task{
+		in:        in,
+		attempt:   1,
+		decisions: workflow.GetSignalChannel(ctx, contract.DecisionSignal),
+		evidence:  workflow.GetSignalChannel(ctx, contract.EvidenceSignal),
+		unknown:   workflow.GetSignalChannel(ctx, contract.UnknownSignal),
+	}
+	// 1. What is asked for: pinned by the gateway, or resolved here.
+	if refused := t.resolve(ctx); refused != "" {
+		return t.end(ctx, contract.PhaseRejected, "invalid_request", refused)
+	}
+	// 2. Ask the budget, unless the gateway did and the ticket is good.
+	lease := t.ticket(ctx)
+	if lease == nil && !t.ticketGood(ctx) {
+		// A task that a gateway has promised is taken even when the queue is full.
+		t.request(ctx, nil, in.Ticket == nil)
+	}
+	for {
+		// 3. Wait for the lease of this attempt.
+		if lease == nil {
+			var ended *ending
+			if lease, ended = t.awaitLease(ctx); ended != nil {
+				return t.end(ctx, ended.phase, ended.reason, ended.detail)
+			}
+		}
+		// 4. One attempt.
+		outcome := t.effect(ctx, *lease)
+		lease = nil
+		// 5. The lease goes back, with what is known.
+		t.release(ctx, outcome)
+		// 6. Decide: done, again, or find out.
+		ended, wait := t.decide(ctx, outcome)
+		if ended != nil {
+			return t.end(ctx, ended.phase, ended.reason, ended.detail)
+		}
+		// 7. A further attempt waits in the budget like everybody else.
+		t.attempt++
+		at := workflow.Now(ctx).Add(wait)
+		setPhase(ctx, contract.PhaseAccepted)
+		t.waiting = true
+		t.request(ctx, &at, false)
+	}
+}
+
+type task struct {
+	in        contract.TaskInput
+	op        contract.Operation
+	attempt   int
+	leases    int       // attempts that were made
+	counted   int       // attempts that count against the operation's limit
+	sent      bool      // an attempt has reached the provider
+	firstSent time.Time // of the provider key
+	began     time.Time // the first lease
+	waiting   bool      // the phase attribute says accepted
+	result    contract.TaskResult
+
+	decisions workflow.ReceiveChannel
+	evidence  workflow.ReceiveChannel
+	unknown   workflow.ReceiveChannel
+}
+
+// ending is a final transition.
+type ending struct {
+	phase          contract.Phase
+	reason, detail string
+}
+
+// resolve pins the operation. It gives a text if the input is refused.
+func (t *task) resolve(ctx workflow.Context) string {
+	if id := workflow.GetInfo(ctx).WorkflowExecution.ID; id != contract.TaskID(t.in.Tenant, t.in.Key) {
+		return fmt.Sprintf("the workflow ID is %q: want %q for this tenant and key", id, contract.TaskID(t.in.Tenant, t.in.Key))
+	}
+	if t.in.Pinned != nil {
+		t.op = *t.in.Pinned
+		return ""
+	}
+	var r contract.Resolved
+	dctx, _ := workflow.NewDisconnectedContext(ctx)
+	lctx := workflow.WithLocalActivityOptions(dctx, controlOptions())
+	if err := workflow.ExecuteLocalActivity(lctx, contract.ResolveActivity, t.in).Get(ctx, &r); err != nil {
+		return err.Error()
+	}
+	if r.Refused != "" {
+		return r.Refused
+	}
+	t.op, t.in.Payload, t.in.Hash = *r.Operation, r.Payload, r.Hash
+	return ""
+}
+
+// ticketGood: a ticket is valid for a workflow that was started in time. The
+// start is on the server's clock, as the budget's is.
+func (t *task) ticketGood(ctx workflow.Context) bool {
+	return t.in.Ticket != nil && !workflow.GetInfo(ctx).WorkflowStartTime.After(t.in.Ticket.StartBy)
+}
+
+func (t *task) ticket(ctx workflow.Context) *admission.Lease {
+	if !t.ticketGood(ctx) {
+		return nil
+	}
+	t.waiting = t.in.Ticket.Lease == nil
+	return t.in.Ticket.Lease
+}
+
+func (t *task) request(ctx workflow.Context, notBefore *time.Time, admit bool) {
+	t.local(ctx, contract.RequestActivity, contract.RequestInput{Budget: t.in.BudgetName(), Request: contract.AttemptRequest{
+		Request: t.in.AdmissionRequest(t.op, t.in.Hash, t.attempt, notBefore), Admit: admit}})
+}
+
+func (t *task) release(ctx workflow.Context, o contract.Outcome) {
+	r := admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt,
+		Kind: admission.Released, Class: o.Class, Cost: o.Cost}
+	if o.Lost {
+		r.Grace = t.op.Heartbeat
+	}
+	t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: r})
+}
+
+func (t *task) withdraw(ctx workflow.Context) {
+	t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
+		Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Withdrawn}})
+}
+
+// local sends a message to the budget. It is sent even by a cancelled task. If
+// the server could not be reached for a day the budget's own audit is left to
+// bring the lease back.
+func (t *task) local(ctx workflow.Context, activity string, in any) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	lctx := workflow.WithLocalActivityOptions(ctx, controlOptions())
+	if err := workflow.ExecuteLocalActivity(lctx, activity, in).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Error("message to the budget lost", "activity", activity, "attempt", t.attempt, "error", err)
+	}
+}
+
+// awaitLease waits for the decision about this attempt, for late evidence about
+// an earlier one, or for a cancel request.
+func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
+	for {
+		var decision *contract.Decision
+		var late *contract.LateEvidence
+		s := workflow.NewSelector(ctx)
+		s.AddReceive(t.decisions, func(c workflow.ReceiveChannel, _ bool) {
+			decision = &contract.Decision{}
+			c.Receive(ctx, decision)
+		})
+		s.AddReceive(t.evidence, func(c workflow.ReceiveChannel, _ bool) {
+			late = &contract.LateEvidence{}
+			c.Receive(ctx, late)
+		})
+		s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
+		s.Select(ctx)
+		switch {
+		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
+		case decision != nil && decision.Lease != nil:
+			return decision.Lease, nil
+		case decision != nil:
+			return nil, t.refused(*decision)
+		case late != nil:
+			if ended := t.takeLate(ctx, *late); ended != nil {
+				t.withdraw(ctx)
+				return nil, ended
+			}
+		case ctx.Err() != nil:
+			t.withdraw(ctx)
+			return nil, &ending{contract.PhaseCancelled, "cancelled", "cancelled while it waited"}
+		}
+	}
+}
+
+// refused is a decision without a lease. A task that was sent before has not
+// expired: what is known of it is that no attempt had an effect.
+func (t *task) refused(d contract.Decision) *ending {
+	t.result.RetryAfter = d.RetryAfter
+	switch {
+	case t.sent || t.counted > 0 && d.Reason != admission.Expired:
+		return &ending{contract.PhaseFailed, string(d.Reason), d.Detail}
+	case d.Reason == admission.Expired:
+		return &ending{contract.PhaseExpired, string(d.Reason), d.Detail}
+	}
+	return &ending{contract.PhaseRejected, string(d.Reason), d.Detail}
+}
+
+// takeLate keeps a fenced worker's answer about an earlier attempt. If it says
+// that the effect happened, no further attempt is made.
+func (t *task) takeLate(ctx workflow.Context, late contract.LateEvidence) *ending {
+	e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
+	t.result.Evidence = append(t.result.Evidence, e)
+	if e.Finding != contract.Happened {
+		return nil
+	}
+	t.succeed(late.Outcome)
+	return &ending{phase: contract.PhaseSucceeded}
+}
+
+func (t *task) succeed(o contract.Outcome) {
+	t.result.Result, t.result.Reference = o.Result, o.Reference
+	t.result.Available = len(o.Result) > 0
+}
+
+// end closes the task. It is the only way out.
+func (t *task) end(ctx workflow.Context, phase contract.Phase, reason, detail string) (contract.TaskResult, error) {
+	t.result.Phase, t.result.Reason, t.result.Detail = phase, reason, detail
+	t.result.Attempts = t.leases
+	dctx, _ := workflow.NewDisconnectedContext(ctx)
+	setPhase(dctx, phase)
+	fail := func(kind string) error {
+		return temporal.NewApplicationErrorWithOptions(message(t.result), kind,
+			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{t.result}})
+	}
+	switch phase {
+	case contract.PhaseSucceeded:
+		return t.result, nil
+	case contract.PhaseCancelled:
+		return contract.TaskResult{}, temporal.NewCanceledError(t.result)
+	case contract.PhaseExpired:
+		return contract.TaskResult{}, fail(contract.ExpiredError)
+	case contract.PhaseRejected:
+		return contract.TaskResult{}, fail(contract.RejectedError)
+	}
+	return contract.TaskResult{}, fail(contract.FailedError)
+}
+
+func message(r contract.TaskResult) string {
+	if r.Detail == "" {
+		return r.Reason
+	}
+	return r.Reason + ": " + r.Detail
+}
