@@ -194,7 +194,7 @@ func (s *State) Ask(now time.Time, r Request, admit bool) {
 func (s *State) end(r Request, v Verdict) {
 	s.seq++
 	t := s.tenant(r.Tenant)
-	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent),
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Cost),
 		refuse: v.Reason, detail: v.Detail, retry: v.RetryAfter, confirmed: true}
 	s.items[it.key()] = it
 	s.send(it, s.now)

@@ -40,6 +40,7 @@ func (s *State) Advance(now time.Time) Effects {
 		}
 		s.waiting.remove(it)
 		s.enter(it)
+		s.refresh(it.tenant)
 	}
 	for {
 		it, ok := s.deadlines.top()

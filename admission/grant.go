@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// grant serves the queue as far as capacity goes: each time the class whose
-// first tenant has the least effective virtual time. A head that does not fit
+// grant serves the queue as far as capacity goes: each time the flow that
+// has the least effective virtual time. A head that does not fit
 // reserves what it needs: the resources that are short are closed to all
 // behind it, and its share of the others is kept aside, so that small tasks
 // cannot starve a big one. Start-time fair queueing (Goyal, Vin, Cheng 1996)
@@ -19,28 +19,28 @@ func (s *State) grant() {
 		r.aside, r.blocked, r.next = 0, false, time.Time{}
 	}
 	for {
-		t := s.nextTenant()
-		if t == nil {
+		f := s.nextFlow()
+		if f == nil {
 			return
 		}
-		it := t.head
-		if s.fits(it) {
-			s.lease(it)
+		if s.fits(f.head) {
+			s.virtual = max(s.virtual, f.turn())
+			s.lease(f.head)
 			continue
 		}
-		s.reserve(it)
+		s.reserve(f.head)
 	}
 }
 
-func (s *State) nextTenant() *tenant {
-	var best *tenant
+func (s *State) nextFlow() *flow {
+	var best *flow
 	for _, c := range s.classes {
-		t, ok := c.tenants.top()
+		f, ok := c.flows.top()
 		if !ok || s.classBlocked(c) {
 			continue
 		}
-		if best == nil || t.turn() < best.turn() || t.turn() == best.turn() && t.Name < best.Name {
-			best = t
+		if best == nil || sooner(f, best) {
+			best = f
 		}
 	}
 	return best
@@ -85,7 +85,6 @@ func (s *State) reserve(it *item) {
 // lease gives an item its capacity and has its task told.
 func (s *State) lease(it *item) {
 	t := it.tenant
-	s.virtual = max(s.virtual, t.turn())
 	for _, c := range it.req.Cost {
 		if i, ok := s.indexOf[c.Resource]; ok {
 			s.resources[i].take(c.Amount)

@@ -44,6 +44,7 @@ type item struct {
 
 	tenant                                         *tenant
 	agent                                          *agent
+	class                                          *class
 	prev, next                                     *item // arrival list
 	readyAt, delayAt, deadlineAt, dueAt, deliverIx int
 }

@@ -145,7 +145,10 @@ func Restore(snap Snapshot) (*State, error) {
 		}
 	}
 	for _, t := range s.tenants {
+		virtual := s.virtual
+		s.virtual = t.virtual // it does not come back from idleness: it was here
 		s.refresh(t)
+		s.virtual = virtual
 	}
 	return s, nil
 }
@@ -154,7 +157,7 @@ func (s *State) restoreItem(rec ItemRecord) error {
 	t := s.tenant(rec.Request.Tenant)
 	it := &item{req: rec.Request, seq: rec.Seq, arrival: rec.Arrival, charge: rec.Charge, ticket: rec.Ticket,
 		confirmed: rec.Confirmed, grace: rec.Grace, refuse: rec.Refuse, detail: rec.Detail, retry: rec.Retry, tries: rec.Tries,
-		tenant: t, agent: t.agent(rec.Request.Agent)}
+		tenant: t, agent: t.agent(rec.Request.Agent), class: s.classFor(rec.Request.Cost)}
 	if s.items[it.key()] != nil {
 		return fmt.Errorf("snapshot: attempt %d of %q is there twice", rec.Request.Attempt, rec.Request.Task)
 	}
@@ -164,14 +167,13 @@ func (s *State) restoreItem(rec ItemRecord) error {
 	if rec.StartBy != nil {
 		it.startBy = *rec.StartBy
 	}
-	virtual := t.virtual // waking up again is not what happened
 	switch rec.Stand {
 	case StandDelayed, StandQueued:
 		it.stand = queued
 		if rec.Stand == StandDelayed {
 			it.stand = delayed
 		}
-		own := it.agent.virtual
+		own := it.agent.virtual // likewise
 		s.insert(it)
 		it.agent.virtual = own
 	case StandLeased:
@@ -194,7 +196,6 @@ func (s *State) restoreItem(rec ItemRecord) error {
 	default:
 		return fmt.Errorf("snapshot: %q stands %q", rec.Request.Task, rec.Stand)
 	}
-	t.virtual = virtual
 	if rec.Due != nil {
 		s.audit(it, *rec.Due)
 	}

@@ -133,14 +133,9 @@ func (s *State) classFor(cost []Cost) *class {
 	if c := s.classOf[string(key)]; c != nil {
 		return c
 	}
-	c := &class{resources: slices.Clone(indexes), tenants: heap[*tenant]{
-		less: func(a, b *tenant) bool {
-			if x, y := a.turn(), b.turn(); x != y {
-				return x < y
-			}
-			return a.Name < b.Name
-		},
-		at: func(t *tenant) *int { return &t.classAt },
+	c := &class{number: len(s.classes), resources: slices.Clone(indexes), flows: heap[*flow]{
+		less: func(a, b *flow) bool { return sooner(a, b) },
+		at:   func(f *flow) *int { return &f.at },
 	}}
 	s.classes = append(s.classes, c)
 	s.classOf[string(key)] = c
@@ -152,11 +147,12 @@ func (s *State) classFor(cost []Cost) *class {
 func (s *State) add(r Request) *item {
 	s.seq++
 	t := s.tenant(r.Tenant)
-	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent)}
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Cost)}
 	if r.NotBefore != nil && r.NotBefore.After(s.now) {
 		it.arrival, it.stand = *r.NotBefore, delayed
 	}
 	s.insert(it)
+	s.refresh(t)
 	return it
 }
 
@@ -181,16 +177,15 @@ func (s *State) insert(it *item) {
 	s.enter(it)
 }
 
-// enter makes a waiting item eligible.
+// enter makes a waiting item eligible; the caller refreshes its tenant.
 func (s *State) enter(it *item) {
 	t := it.tenant
 	it.stand = queued
-	if it.agent.ready.len() == 0 {
-		t.wake(it.agent)
+	if it.agent.idle() {
+		it.agent.virtual = max(it.agent.virtual, t.served)
 	}
-	it.agent.ready.fix(it)
+	it.agent.queue(it.class.number).fix(it)
 	t.push(it)
-	s.refresh(t)
 }
 
 // leave takes a waiting item out of the queue; it stays in s.items.
@@ -208,27 +203,56 @@ func (s *State) leave(it *item) {
 		s.waiting.remove(it)
 		return
 	}
-	it.agent.ready.remove(it)
+	it.agent.queue(it.class.number).remove(it)
 	t.drop(it)
 	s.refresh(t)
 }
 
-// refresh puts a tenant where its head belongs, after anything about it changed.
+// refresh puts a tenant's flows where their heads belong, after anything about
+// it changed. A tenant that could run nothing before saved up no credit.
 func (s *State) refresh(t *tenant) {
-	idle := t.head == nil
-	if t.class != nil {
-		t.class.tenants.remove(t)
-		t.class = nil
+	idle := !t.runnable()
+	held := t.dispatchPaused(s.now) || t.full()
+	for _, c := range s.classes {
+		f := t.flow(c)
+		c.flows.remove(f)
+		f.head = nil
+		if !held {
+			f.head = t.pick(c.number)
+		}
 	}
-	t.head = t.pick(s.now)
-	if t.head == nil {
+	if idle && t.runnable() {
+		t.virtual = max(t.virtual, s.virtual)
+	}
+	for _, f := range t.flows {
+		if f != nil && f.head != nil {
+			f.class.flows.fix(f)
+		}
+	}
+	if t.runnable() {
+		s.oldest.fix(t)
+	} else {
 		s.oldest.remove(t)
-		return
 	}
-	if idle {
-		t.virtual = max(t.virtual, s.virtual) // idleness saves up no credit
+}
+
+func (t *tenant) flow(c *class) *flow {
+	for len(t.flows) <= c.number {
+		t.flows = append(t.flows, nil)
 	}
-	t.class = s.classFor(t.head.req.Cost)
-	t.class.tenants.fix(t)
-	s.oldest.fix(t)
+	if t.flows[c.number] == nil {
+		t.flows[c.number] = &flow{tenant: t, class: c}
+	}
+	return t.flows[c.number]
+}
+
+// sooner is the order of service between flows.
+func sooner(a, b *flow) bool {
+	if x, y := a.turn(), b.turn(); x != y {
+		return x < y
+	}
+	if a.tenant != b.tenant {
+		return a.tenant.Name < b.tenant.Name
+	}
+	return before(a.head, b.head)
 }

@@ -19,27 +19,35 @@ type tenant struct {
 	// The arrival list holds the queued tasks, oldest first.
 	first, last *item
 
-	head    *item  // what it would run next; nil: nothing may run
-	class   *class // of head
-	classAt int
-	oldAt   int
+	flows []*flow // by class number; nil: none yet
+	oldAt int
 }
 
-// agent is one flow inside a tenant.
+// flow is a tenant's tasks of one class. A tenant whose tasks wait for one
+// resource is not held back on another.
+type flow struct {
+	tenant *tenant
+	class  *class
+	head   *item // what it would run next; nil: nothing may run
+	at     int
+}
+
+// agent is one agent of a tenant.
 type agent struct {
 	name     string
 	virtual  int64
 	inFlight int
 	queued   int
-	ready    heap[*item] // by arrival less head start
+	ready    []heap[*item] // by class number; each by arrival less head start
 }
 
-// class is the set of tenants whose heads need the same resources, in the order
-// of service. A resource that a head waits for stops its whole class at once,
-// so that a round of grants costs O(classes + grants * log tenants).
+// class is the set of flows that need the same resources, in the order of
+// service. A resource that a head waits for stops its whole class at once, so
+// that a round of grants costs O(classes + grants * log tenants).
 type class struct {
+	number    int
 	resources []int // indexes into State.resources
-	tenants   heap[*tenant]
+	flows     heap[*flow]
 }
 
 // headStart is how much earlier than it arrived a task counts as arrived inside
@@ -73,8 +81,8 @@ func borrow(p Priority) int64 {
 	return 0
 }
 
-// turn is the effective virtual time by which tenants are served.
-func (t *tenant) turn() int64 { return t.virtual - borrow(t.head.req.Priority) }
+// turn is the effective virtual time by which flows are served.
+func (f *flow) turn() int64 { return f.tenant.virtual - borrow(f.head.req.Priority) }
 
 func (t *tenant) dispatchPaused(now time.Time) bool {
 	return t.pause != nil && t.pause.Dispatch && !lapsed(t.pause, now)
@@ -92,17 +100,17 @@ func (t *tenant) agentFull(a *agent) bool {
 	return t.Agents.MaxInFlight > 0 && a.inFlight >= t.Agents.MaxInFlight
 }
 
-// pick chooses the tenant's next task: agents in turn by the service that they
-// got, inside an agent by arrival less head start.
-func (t *tenant) pick(now time.Time) *item {
-	if t.dispatchPaused(now) || t.full() {
-		return nil
-	}
+// pick chooses the tenant's next task of a class: agents in turn by the service
+// that they got, inside an agent by arrival less head start.
+func (t *tenant) pick(class int) *item {
 	var best *item
 	var from *agent
 	for _, a := range t.agents {
-		it, ok := a.ready.top()
-		if !ok || t.agentFull(a) {
+		if class >= len(a.ready) || t.agentFull(a) {
+			continue
+		}
+		it, ok := a.ready[class].top()
+		if !ok {
 			continue
 		}
 		if best == nil || a.virtual < from.virtual || a.virtual == from.virtual && before(it, best) {
@@ -112,20 +120,45 @@ func (t *tenant) pick(now time.Time) *item {
 	return best
 }
 
+// runnable tells whether any of the tenant's tasks could run as far as the
+// tenant itself is concerned.
+func (t *tenant) runnable() bool {
+	for _, f := range t.flows {
+		if f != nil && f.head != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// idle tells whether no task of the agent could be chosen.
+func (a *agent) idle() bool {
+	for i := range a.ready {
+		if a.ready[i].len() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// queue is the agent's queue of a class.
+func (a *agent) queue(class int) *heap[*item] {
+	for len(a.ready) <= class {
+		a.ready = append(a.ready, newItemHeap(before, func(it *item) *int { return &it.readyAt }))
+	}
+	return &a.ready[class]
+}
+
 // agent finds or adds an agent.
 func (t *tenant) agent(name string) *agent {
 	i, ok := slices.BinarySearchFunc(t.agents, name, func(a *agent, n string) int { return compare(a.name, n) })
 	if ok {
 		return t.agents[i]
 	}
-	a := &agent{name: name, ready: newItemHeap(before, func(it *item) *int { return &it.readyAt })}
+	a := &agent{name: name}
 	t.agents = slices.Insert(t.agents, i, a)
 	return a
 }
-
-// wake starts an agent that comes back from idleness no earlier than the one
-// that was served last.
-func (t *tenant) wake(a *agent) { a.virtual = max(a.virtual, t.served) }
 
 // before is the order of tasks inside an agent.
 func before(a, b *item) bool {

@@ -114,9 +114,11 @@ func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
 	}
 	if t.first != nil {
 		tv.OldestAge = Duration(now.Sub(t.first.arrival))
-		it := t.head
-		if it == nil {
-			it = t.first
+		it := t.first
+		for _, f := range t.flows {
+			if f != nil && f.head != nil && before(f.head, it) {
+				it = f.head
+			}
 		}
 		tv.WaitingOn, tv.Resource = s.waitsOn(it)
 	} else if t.queued > 0 {
