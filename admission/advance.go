@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Decision is what a task is to be told about one attempt.
 type Decision struct {
@@ -49,10 +52,9 @@ func (s *State) Advance(now time.Time) Effects {
 		}
 		s.expire(it)
 	}
-	for _, t := range s.tenants {
-		if t.pause != nil && lapsed(t.pause, s.now) {
-			t.pause = nil
-			s.refresh(t)
+	for _, t := range slices.Clone(s.paused) {
+		if lapsed(t.pause, s.now) {
+			s.setPause(t, nil)
 		}
 	}
 	inspections := s.overdue()
@@ -129,8 +131,8 @@ func (s *State) Next() time.Time {
 	for i := range s.resources {
 		sooner(s.resources[i].next)
 	}
-	for _, t := range s.tenants {
-		if t.pause != nil && t.pause.Until != nil {
+	for _, t := range s.paused {
+		if t.pause.Until != nil {
 			sooner(*t.pause.Until)
 		}
 	}
@@ -254,11 +256,22 @@ func (s *State) Report(now time.Time, r Report) {
 // ends it. It is in force from now on: no lease is granted after the call.
 func (s *State) Pause(now time.Time, tenant string, p Pause) {
 	s.clock(now)
-	t := s.tenant(tenant)
-	t.pause = nil
-	if p.Dispatch || p.Admission {
-		p.Since = s.now
-		t.pause = &p
+	if !p.Dispatch && !p.Admission {
+		s.setPause(s.tenant(tenant), nil)
+		return
+	}
+	p.Since = s.now
+	s.setPause(s.tenant(tenant), &p)
+}
+
+func (s *State) setPause(t *tenant, p *Pause) {
+	i, listed := slices.BinarySearchFunc(s.paused, t.Name, func(t *tenant, n string) int { return compare(t.Name, n) })
+	t.pause = p
+	switch {
+	case p == nil && listed:
+		s.paused = slices.Delete(s.paused, i, i+1)
+	case p != nil && !listed:
+		s.paused = slices.Insert(s.paused, i, t)
 	}
 	s.refresh(t)
 }

@@ -134,7 +134,10 @@ func Restore(snap Snapshot) (*State, error) {
 	}
 	for _, rec := range snap.Tenants {
 		t := s.tenant(rec.Name)
-		t.virtual, t.served, t.pause = rec.Virtual, rec.Served, rec.Pause
+		t.virtual, t.served = rec.Virtual, rec.Served
+		if rec.Pause != nil {
+			s.setPause(t, rec.Pause)
+		}
 		for _, a := range rec.Agents {
 			t.agent(a.Name).virtual = a.Virtual
 		}

@@ -38,8 +38,9 @@ type State struct {
 
 	tenants   []*tenant // sorted by name
 	tenantOf  map[string]*tenant
-	active    int64 // sum of the weights of tenants with waiting tasks
-	virtual   int64 // virtual time: what a tenant that comes back starts at
+	paused    []*tenant // sorted by name
+	active    int64     // sum of the weights of tenants with waiting tasks
+	virtual   int64     // virtual time: what a tenant that comes back starts at
 	classes   []*class
 	classOf   map[string]*class
 	oldest    heap[*tenant] // tenants that could run something, by their oldest task

@@ -1,0 +1,102 @@
+# Headgate. `make help` lists the targets. Needs Go, git, make and Node.
+
+GO ?= go
+TESTFLAGS ?=
+
+GOLANGCI_VERSION      := v2.15.0
+WORKFLOWCHECK_VERSION := v0.6.0
+
+SERVER        := bin/headgate-server
+GOLANGCI      := bin/golangci-lint-$(GOLANGCI_VERSION)
+WORKFLOWCHECK := bin/workflowcheck-$(WORKFLOWCHECK_VERSION)
+
+# Tests start these as real processes.
+export HEADGATE_BIN        := $(CURDIR)/bin/headgate
+export HEADGATE_SERVER_BIN := $(CURDIR)/$(SERVER)
+
+# A checkout that git does not own (a container, root) builds all the same.
+export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# progress runs $(1), a `go build -v` or the like, and shows a counter in place of the names it prints: one line that
+# moves on a terminal, a line per hundred otherwise. Everything else it prints is passed on, and its exit status kept.
+define progress
+{ $(1) 2>&1; echo "exit $$?"; } | { \
+	modules=0; packages=0; status=1; moved=; \
+	show() { \
+		if [ -t 1 ]; then printf '\r  %s' "$$1"; moved=yes; \
+		elif [ $$(($$2 % 100)) -eq 0 ]; then echo "  $$1"; fi; }; \
+	newline() { if [ -n "$$moved" ]; then echo; moved=; fi; }; \
+	while IFS= read -r line; do case $$line in \
+		"exit "*) status=$${line#exit } ;; \
+		"go: downloading "*) modules=$$((modules + 1)); show "$$modules modules downloaded" $$modules ;; \
+		""|*[!A-Za-z0-9._~/+-]*) newline; printf '%s\n' "$$line" ;; \
+		*) if [ $$packages -eq 0 ]; then newline; fi; \
+			packages=$$((packages + 1)); show "$$packages packages compiled" $$packages ;; \
+	esac; done; \
+	newline; exit $$status; }
+endef
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: $(SERVER) ## build bin/headgate and bin/headgate-server
+	@[ -e bin/headgate ] || echo "building bin/headgate; the first time takes about 2 minutes"
+	@$(call progress,$(GO) build -v -o bin/headgate ./starter)
+
+# Make decides by date here, because even a build with nothing to do loads 1,800 packages.
+$(SERVER): $(filter-out %_test.go,$(wildcard devserver/*.go)) devserver/go.mod devserver/go.sum
+	@echo "building the embedded Temporal server; the first time takes about 6 minutes (1,800 packages on two cores)"
+	@cd devserver && $(call progress,$(GO) build -v -ldflags='-s -w' -o ../$(SERVER) .)
+	@touch $(SERVER)
+
+.PHONY: run
+run: build ## run everything on this machine
+	@exec bin/headgate dev --config headgate.yaml
+
+.PHONY: drill
+drill: build ## rehearse the failures on this machine
+	@bin/headgate drill
+
+.PHONY: test
+test: build ## run all tests against the built programs (TESTFLAGS='-run X -v')
+	$(GO) test -vet=off -count=1 -timeout 30m $(TESTFLAGS) ./...
+	@echo "linking the tests of devserver; the first time takes about 2 minutes"
+	cd devserver && $(GO) test -vet=off -count=1 -timeout 30m $(TESTFLAGS) ./...
+
+.PHONY: check
+check: $(GOLANGCI) $(WORKFLOWCHECK) ## gofmt, vet, golangci-lint, workflowcheck, tidy
+	@echo "gofmt"; unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	cd devserver && $(GO) vet ./...
+	$(GOLANGCI) run ./...
+	cd devserver && ../$(GOLANGCI) run --disable=govet ./... # done above; again over the server's packages it costs minutes
+	$(WORKFLOWCHECK) ./workflows/... ./admission/...
+	$(GO) mod tidy -diff
+	cd devserver && $(GO) mod tidy -diff
+
+$(GOLANGCI):
+	@echo "building golangci-lint $(GOLANGCI_VERSION); once, 3 to 5 minutes"
+	@$(call progress,GOBIN="$(CURDIR)/bin" $(GO) install -v github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION))
+	@mv bin/golangci-lint $@
+
+$(WORKFLOWCHECK):
+	@echo "building workflowcheck $(WORKFLOWCHECK_VERSION)"
+	@$(call progress,GOBIN="$(CURDIR)/bin" $(GO) install -v go.temporal.io/sdk/contrib/tools/workflowcheck@$(WORKFLOWCHECK_VERSION))
+	@mv bin/workflowcheck $@
+
+.PHONY: record
+record: build ## record new workflow histories for the replay tests
+	$(GO) test ./testsuite -count=1 -run TestRecordHistories -record
+
+.PHONY: golden
+golden: ## rewrite the golden files; read the diff before you commit it
+	$(GO) test ./contract ./admission -count=1 -rewrite
+
+.PHONY: clean
+clean: ## remove what was built; the data of local runs in .headgate stays
+	rm -rf bin

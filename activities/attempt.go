@@ -1,0 +1,151 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"headgate/admission"
+	"headgate/contract"
+)
+
+// respondFor bounds how long an attempt tries to hand over an answer while the
+// server does not say whether it still wants it.
+const respondFor = time.Minute
+
+// prepare lets the type prepare while the claim is repeated. It has until the
+// last moment at which the effect could still end in time.
+func (a *attempt) prepare(ctx context.Context, giveUp context.CancelCauseFunc) (p Prepared, err error) {
+	ctx, cancel := context.WithDeadlineCause(ctx, a.deadline.Add(-a.in.Operation.Timeout.D()), errNoTime)
+	defer cancel()
+	defer a.pulse.keep(ctx, func(_ answer, why error) { giveUp(why) })()
+	defer func() {
+		if v := recover(); v != nil {
+			a.panicked(v)
+			p, err = nil, errPanic
+		} else if ctx.Err() != nil {
+			// The type's own word is better than "no time", not than the others.
+			var refusal *Refusal
+			if why := whyDone(ctx); why != errNoTime || !errors.As(err, &refusal) {
+				err = why
+			}
+		}
+	}()
+	return a.kind.Prepare(ctx, a.in)
+}
+
+// perform makes the effect. A panic proves nothing about what has left.
+func (a *attempt) perform(ctx context.Context, p Prepared, guard *Guard) (o contract.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = contract.Outcome{Class: admission.Unknown, Reason: errPanic.Error(), Detail: a.panicked(v)}
+		}
+		if o.Class == "" {
+			o.Class, o.Reason = admission.Unknown, "no_outcome"
+		}
+		a.stamp(&o)
+	}()
+	return p.Effect(ctx, guard)
+}
+
+// panicked logs where, not what: a panic's text may hold the payload. Errors of
+// the runtime do not.
+func (a *attempt) panicked(v any) (detail string) {
+	if err, ok := v.(runtime.Error); ok {
+		detail = err.Error()
+	}
+	a.log.Error("effect type panicked", zap.String("type", a.in.Operation.Type),
+		zap.String("panic", detail), zap.ByteString("stack", debug.Stack()))
+	return detail
+}
+
+func (a *attempt) close(p Prepared) {
+	c, ok := p.(io.Closer)
+	if !ok {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			a.panicked(v)
+		}
+	}()
+	if err := c.Close(); err != nil {
+		a.log.Warn("prepared effect not closed", zap.Error(err))
+	}
+}
+
+// respond puts the outcome into the last beat and returns it. A server that does
+// not answer may still hold the claim or not, and the answer goes another way
+// if not, so it is asked for a while.
+func (a *attempt) respond(ctx context.Context, o contract.Outcome) (contract.Outcome, error) {
+	a.log.Info("effect ended", zap.String("class", string(o.Class)), zap.String("reason", o.Reason), zap.Int("status", o.Status))
+	end := a.now().Add(respondFor)
+	for {
+		said, _ := a.pulse.advance(ctx, func(b *contract.Beat, _ time.Time) {
+			b.Step, b.Outcome = admission.StepResponded, &o
+		})
+		switch said {
+		case acknowledged, stopAsked:
+			return o, nil
+		case claimLost:
+			a.late(ctx, o)
+			return contract.Outcome{}, fenced()
+		}
+		if past(a.now(), end) || !pause(ctx, a.pulse.every()) {
+			return o, nil
+		}
+	}
+}
+
+// undone is the outcome of an attempt that dispatched nothing.
+func (a *attempt) undone(why error) contract.Outcome {
+	o := contract.Outcome{Class: admission.NotDispatched}
+	var refusal *Refusal
+	switch {
+	case errors.As(why, &refusal):
+		o.Class, o.Reason, o.Detail = refusal.Class, refusal.Reason, refusal.Detail
+	case errors.Is(why, errHash), errors.Is(why, errOperation):
+		o.Class, o.Reason = admission.Failed, why.Error()
+	case known(why):
+		o.Reason = why.Error()
+	default:
+		o.Reason, o.Detail = errPrepare.Error(), brief(why.Error())
+	}
+	a.log.Info("effect not dispatched", zap.String("class", string(o.Class)), zap.String("reason", o.Reason))
+	a.stamp(&o)
+	o.Dispatching, o.SendBy = time.Time{}, time.Time{}
+	return o
+}
+
+func (a *attempt) stamp(o *contract.Outcome) {
+	b := a.pulse.last()
+	o.Worker, o.Build = a.Worker, a.Build
+	o.Claimed, o.Dispatching, o.SendBy = b.Claimed, b.Dispatching, b.SendBy
+	o.Ended = a.now()
+}
+
+// pause waits, and tells whether it did to the end.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// brief bounds a text that goes into histories.
+func brief(s string) string {
+	const most = 300
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}

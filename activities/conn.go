@@ -1,0 +1,113 @@
+package activities
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// connectFor bounds the time to reach a provider, TLS included.
+const connectFor = 10 * time.Second
+
+// guardedConn carries one request. Its first write asks the guard: it lies above
+// TLS, so that write is the first byte of the request and not of a handshake.
+type guardedConn struct {
+	net.Conn
+	guard *Guard
+
+	mu    sync.Mutex
+	asked bool
+	over  error // no write goes through any more
+	sent  bool  // a byte may have left
+	taken bool
+}
+
+// connect opens a connection, and TLS for https. Nothing of the request leaves.
+func (h *HTTP) connect(ctx context.Context, u *url.URL) (*guardedConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectFor)
+	defer cancel()
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	dial := h.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "https" {
+		secure := tls.Client(conn, h.tlsConfig(u.Hostname()))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		conn = secure
+	}
+	return &guardedConn{Conn: conn}, nil
+}
+
+func (h *HTTP) tlsConfig(server string) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if h.TLS != nil {
+		c = h.TLS.Clone()
+	}
+	if c.ServerName == "" {
+		c.ServerName = server
+	}
+	c.NextProtos = []string{"http/1.1"}
+	return c
+}
+
+// take hands the connection to the transport, once: a transport that wanted to
+// try again has nothing to try it with.
+func (c *guardedConn) take(context.Context, string, string) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taken {
+		return nil, errSent
+	}
+	c.taken = true
+	return c, nil
+}
+
+func (c *guardedConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over != nil {
+		return 0, c.over
+	}
+	first := !c.asked
+	if first {
+		c.asked = true
+		if c.over = c.guard.MaySend(); c.over != nil {
+			return 0, c.over
+		}
+	}
+	n, err := c.Conn.Write(b)
+	switch {
+	case n > 0:
+		c.sent = true
+	case first && err != nil:
+		// Not a byte was taken, in TLS not one whole record: nothing left.
+		c.over = err
+	}
+	return n, err
+}
+
+// seal closes the connection and tells whether a byte may have left. A write
+// that the transport has not begun by now, never begins.
+func (c *guardedConn) seal() (sent bool) {
+	_ = c.Conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over == nil {
+		c.over = net.ErrClosed
+	}
+	return c.sent
+}

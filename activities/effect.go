@@ -1,0 +1,244 @@
+package activities
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.uber.org/zap"
+
+	"headgate/admission"
+	"headgate/config"
+	"headgate/contract"
+)
+
+// Type is one kind of effect. A type knows how to make an effect; when it may be
+// made, and what becomes of the answer, is written once, below.
+type Type interface {
+	// Prepare does all that nobody outside can notice: it renders, connects,
+	// opens, reads. It ends soon after ctx does. A *Refusal says what the
+	// outcome is; any other error means not dispatched.
+	//
+	// If what it returns is an io.Closer too, that is closed at the end of the
+	// attempt, dispatched or not.
+	Prepare(ctx context.Context, in contract.EffectInput) (Prepared, error)
+}
+
+// Prepared is an effect that is ready to leave.
+type Prepared interface {
+	// Effect makes the effect, once. Inside the write that lets it out, it asks
+	// the guard. It ends soon after ctx does, and says what it knows: Class,
+	// Reason, Detail, Status, Result, Reference, Cost and RetryAfter; the rest of
+	// the outcome is filled in here.
+	Effect(ctx context.Context, guard *Guard) contract.Outcome
+}
+
+// Client is what Effects needs of a Temporal client.
+type Client interface {
+	Beats
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+}
+
+// Effects makes effects and looks them up.
+type Effects struct {
+	Client Client
+	Types  map[string]Type // by contract.Operation.Type
+	Worker string          // as people and histories see it
+	Build  string
+	Log    *zap.Logger
+	Now    func() time.Time // nil: time.Now
+	// Lookups is the client of probes; nil: one that follows no redirect.
+	Lookups *http.Client
+}
+
+// Effect runs one attempt under the checkpoint protocol. All that the table of
+// outcomes knows comes back as an outcome; an error means that the attempt had
+// lost its claim.
+func (e *Effects) Effect(ctx context.Context, in contract.EffectInput) (contract.Outcome, error) {
+	info := activity.GetInfo(ctx)
+	return e.attempt(in, info.TaskToken, info.HeartbeatTimeout, info.Deadline).
+		run(ctx, activity.GetWorkerStopChannel(ctx))
+}
+
+// attempt is one run of the protocol.
+type attempt struct {
+	*Effects
+	in       contract.EffectInput
+	kind     Type
+	pulse    *pulse
+	deadline time.Time // of the attempt
+	log      *zap.Logger
+}
+
+func (e *Effects) attempt(in contract.EffectInput, token []byte, heartbeat time.Duration, deadline time.Time) *attempt {
+	if heartbeat <= 0 {
+		heartbeat = in.Operation.Heartbeat.D()
+	}
+	a := &attempt{Effects: e, in: in, kind: e.Types[in.Operation.Type], deadline: deadline}
+	a.pulse = &pulse{client: e.Client, token: token, timeout: heartbeat, now: a.now, beat: contract.Beat{
+		Attempt:     in.Attempt,
+		ProviderKey: in.ProviderKey,
+		Hash:        in.Hash,
+		Worker:      e.Worker,
+		Build:       e.Build,
+	}}
+	a.log = e.Log.With(zap.String("tenant", in.Tenant), zap.String("key", in.Key),
+		zap.String("task", contract.TaskID(in.Tenant, in.Key)), zap.Int("attempt", in.Attempt), zap.String("lease", in.Lease))
+	return a
+}
+
+func (e *Effects) now() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+// run is the protocol. Up to the checkpoint, anything that speaks against the
+// effect ends the attempt without one. After it, the effect is left alone
+// unless the claim is lost: a cancellation does not call back what has left, so
+// the outcome still decides.
+func (a *attempt) run(ctx context.Context, stopping <-chan struct{}) (contract.Outcome, error) {
+	before, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	go func() {
+		select {
+		case <-stopping:
+			giveUp(errStopping)
+		case <-before.Done():
+		}
+	}()
+
+	// 1. Claim, unless the worker takes nothing new.
+	if err := a.claim(before, stopping); err != nil {
+		return a.undone(err), nil
+	}
+	// 2. Refuse what is wrong or too late whatever a type could do.
+	if err := a.check(); err != nil {
+		return a.undone(err), nil
+	}
+	// 3. Prepare, with nothing to be seen outside.
+	prepared, err := a.prepare(before, giveUp)
+	defer a.close(prepared)
+	if err != nil {
+		return a.undone(err), nil
+	}
+	// 4. Checkpoint: the server knows that the effect is about to leave.
+	guard, err := a.checkpoint(before)
+	if err != nil {
+		return a.undone(err), nil
+	}
+	// 5. The effect itself.
+	after, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	defer context.AfterFunc(ctx, func() {
+		if why := whyDone(ctx); why == errStopping {
+			guard.close(why)
+			abort(why)
+		}
+	})()
+	outcome := a.effect(after, prepared, guard)
+	// 6. Keep the answer where no crash can lose it.
+	return a.respond(after, outcome)
+}
+
+func (a *attempt) claim(ctx context.Context, stopping <-chan struct{}) error {
+	select {
+	case <-stopping:
+		return errStopping
+	default:
+	}
+	said, why := a.pulse.advance(ctx, func(b *contract.Beat, sent time.Time) {
+		b.Step, b.Claimed = admission.StepClaimed, sent
+	})
+	if said != acknowledged {
+		return why
+	}
+	return nil
+}
+
+// check refuses the attempt that no type should see. The payload is made
+// canonical again: on its way, Temporal's JSON converter has written <, > and &
+// in another way, and the provider shall see one text in every attempt.
+func (a *attempt) check() error {
+	body, err := config.Canonical(a.in.Payload)
+	switch op := a.in.Operation; {
+	case err != nil || config.Hash(op.Name, body) != a.in.Hash:
+		return errHash
+	case op.Timeout <= 0 || a.pulse.timeout <= 0:
+		return errOperation
+	case a.kind == nil:
+		return errType
+	}
+	a.in.Payload = body
+	return a.inTime()
+}
+
+// inTime tells that the task still wants the effect, and that the effect would
+// end before the attempt does.
+func (a *attempt) inTime() error {
+	switch now := a.now(); {
+	case a.in.Deadline != nil && past(now, *a.in.Deadline):
+		return errDeadline
+	case past(now.Add(a.in.Operation.Timeout.D()), a.deadline):
+		return errNoTime
+	}
+	return nil
+}
+
+// checkpoint is the durable mark. With less time left than the effect may take
+// it is not made: the attempt would end under a running effect. The send-by
+// time counts from when the beat was sent, so it ends before the server could
+// give the claim away; a quarter of the heartbeat timeout is the margin.
+func (a *attempt) checkpoint(ctx context.Context) (*Guard, error) {
+	if ctx.Err() != nil {
+		return nil, whyDone(ctx)
+	}
+	if err := a.inTime(); err != nil {
+		return nil, err
+	}
+	if !a.pulse.sure() {
+		// A claim that has no answer yet could still be stored, over the checkpoint.
+		return nil, errFenced
+	}
+	guard := &Guard{now: a.now}
+	said, why := a.pulse.advance(ctx, func(b *contract.Beat, sent time.Time) {
+		guard.sendBy = sent.Add(a.pulse.timeout - a.pulse.timeout/4)
+		b.Step, b.Dispatching, b.SendBy = admission.StepDispatching, sent, guard.sendBy
+	})
+	if said != acknowledged {
+		return nil, why
+	}
+	return guard, nil
+}
+
+// effect runs the type's effect while the checkpoint is repeated.
+func (a *attempt) effect(ctx context.Context, p Prepared, guard *Guard) contract.Outcome {
+	a.log.Info("effect dispatched", zap.String("operation", a.in.Operation.Name), zap.Time("send_by", guard.sendBy))
+	ctx, cancel := context.WithTimeout(ctx, min(a.in.Operation.Timeout.D(), a.deadline.Sub(a.now())))
+	defer cancel()
+	defer a.pulse.keep(ctx, func(said answer, why error) {
+		if said == stopAsked {
+			a.log.Debug("asked to stop after dispatch: the outcome decides")
+			return
+		}
+		a.fence(guard, why, cancel)
+	})()
+	return a.perform(ctx, p, guard)
+}
+
+// fence stops an effect whose claim is lost. What has not left shall not leave,
+// and is broken off at once. What has left may still be answered, and the answer
+// is worth having; it is waited for as long as the lease is held back for it,
+// which is one more heartbeat timeout.
+func (a *attempt) fence(guard *Guard, why error, cancel context.CancelFunc) {
+	a.log.Warn("attempt is fenced")
+	if !guard.close(why) {
+		cancel()
+		return
+	}
+	quarter := a.pulse.timeout / 4
+	left := a.pulse.lastAck().Add(2*a.pulse.timeout - quarter).Sub(a.now())
+	time.AfterFunc(max(left, quarter), cancel)
+}

@@ -1,0 +1,139 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"headgate/contract"
+)
+
+// lookups is the default client of probes. Look-ups only read, so they share
+// connections and may be repeated by the transport. Redirects are not followed:
+// what another address says is not the provider's word.
+var lookups = &http.Client{
+	Transport: &http.Transport{
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        30 * time.Second,
+		TLSHandshakeTimeout:    connectFor,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// Probe asks the provider once whether an effect happened. It never fails: what
+// could not be asked, or was not answered by the provider in a form that the
+// rules can read, is inconclusive. Only the declared rule, applied to such an
+// answer, says that an effect did not happen.
+func (e *Effects) Probe(ctx context.Context, in contract.ProbeInput) (contract.Evidence, error) {
+	found := e.probe(ctx, in)
+	found.Kind, found.At = contract.EvidenceLookup, e.now()
+	found.Actor = e.Worker
+	e.Log.Info("provider asked", zap.String("tenant", in.Tenant), zap.String("key", in.Key),
+		zap.String("task", contract.TaskID(in.Tenant, in.Key)), zap.Int("attempt", in.Attempt),
+		zap.String("finding", found.Finding), zap.Int("status", found.Status))
+	return found, nil
+}
+
+func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Evidence {
+	rules, err := compile(in.Probe.Happened, in.Probe.DidNotHappen, in.Probe.Reference)
+	if err != nil {
+		return inconclusive(err.Error())
+	}
+	if in.Probe.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
+		defer cancel()
+	}
+	request, err := e.lookup(ctx, in)
+	if err != nil {
+		return inconclusive(err.Error())
+	}
+	client := e.Lookups
+	if client == nil {
+		client = lookups
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return inconclusive(withoutURL(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	return judge(readAnswer(response), rules)
+}
+
+// judge applies the rules to an answer. One that both accept says nothing.
+func judge(a reading, r *rules) contract.Evidence {
+	ev := contract.Evidence{Finding: contract.Inconclusive, Status: a.status, Detail: a.detail}
+	if a.broken || a.foreign {
+		return ev
+	}
+	if !speaks(a.status) {
+		ev.Detail = fmt.Sprintf("status %d says nothing about the effect", a.status)
+		return ev
+	}
+	switch yes, no := r.yes(a), r.no(a); {
+	case yes && no:
+		ev.Detail = "the rules contradict each other on this answer"
+	case yes:
+		ev.Finding, ev.Result, ev.Reference = contract.Happened, a.raw, r.reference(a)
+	case no:
+		ev.Finding = contract.DidNotHappen
+	default:
+		ev.Detail = "neither rule accepts the answer"
+	}
+	return ev
+}
+
+// speaks tells whether an answer with this status can be the provider's word on
+// the effect: not when it refused to look, was not able to, or sent us away.
+func speaks(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 200 && status < 300 || status >= 400 && status < 500
+}
+
+func (e *Effects) lookup(ctx context.Context, in contract.ProbeInput) (*http.Request, error) {
+	if in.Key == "." || in.Key == ".." {
+		if strings.Contains(in.Probe.URL, "{request_key}") {
+			return nil, fmt.Errorf("the request key %q cannot be part of a URL", in.Key)
+		}
+	}
+	u := strings.NewReplacer(
+		"{key}", escape(in.ProviderKey),
+		"{tenant}", escape(in.Tenant),
+		"{request_key}", escape(in.Key),
+	).Replace(in.Probe.URL)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the look-up's URL is not valid")
+	}
+	r.Header.Set("User-Agent", "headgate")
+	r.Header.Set("Accept", "application/json")
+	return r, setHeaders(r, in.Probe.Headers)
+}
+
+// escape makes a text safe in a URL's path and in its query alike.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// withoutURL drops the URL, which holds the key and perhaps a credential.
+func withoutURL(err error) string {
+	var where *url.Error
+	if errors.As(err, &where) {
+		err = where.Err
+	}
+	return err.Error()
+}
+
+func inconclusive(detail string) contract.Evidence {
+	return contract.Evidence{Finding: contract.Inconclusive, Detail: brief(detail)}
+}

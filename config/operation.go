@@ -1,0 +1,184 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"headgate/admission"
+	"headgate/contract"
+)
+
+// operationTypes are the operation types that the file may name.
+var operationTypes = []string{"http"}
+
+func readOperations(root *section, budget admission.Policy) []Operation {
+	f, ok := root.need("operations", "{charge_card: {type: http, ...}}")
+	if !ok {
+		return nil
+	}
+	s := root.childOf(f)
+	fields := s.fields("operation")
+	if len(fields) == 0 && s.n != nil {
+		root.errorAt(f, "there is no operation: declare at least one")
+	}
+	var out []Operation
+	for _, f := range fields {
+		out = append(out, readOperation(f.name, s.childOf(f), budget))
+	}
+	slices.SortFunc(out, func(a, b Operation) int { return strings.Compare(a.Declared.Name, b.Declared.Name) })
+	return out
+}
+
+// readOperation goes on after an error, as if the field were not there, so that
+// all errors of an operation come at once.
+func readOperation(name string, s *section, budget admission.Policy) Operation {
+	d := contract.Operation{Name: name, Type: operationTypes[0]}
+	if f, ok := s.need("type", operationTypes[0]); ok {
+		if f.value.text == "browser" || f.value.text == "model" {
+			s.errorAt(f, "type %s is not served by this version: write %s", f.value.text, strings.Join(operationTypes, ", "))
+		} else {
+			d.Type = s.oneOf("type", operationTypes[0], operationTypes...)
+		}
+	}
+	d.Timeout = s.span("timeout", DefaultTimeout, minTimeout, maxTimeout)
+	d.Heartbeat = s.span("heartbeat", DefaultHeartbeat, minHeartbeat, maxHeartbeat)
+	d.Retry = readRetry(s.child("retry"))
+	if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
+		d.Request = readRequest(s.childOf(f))
+	}
+	d.Replay = readReplay(s.child("replay"), d)
+	if p := s.child("probe"); p != nil {
+		d.Probe = readProbe(p)
+	}
+	var costs []Cost
+	if f, ok := s.need("cost", "{calls: 1}, or {} if it uses no resource"); ok {
+		costs = readCosts(s.childOf(f), budget)
+	}
+	s.done()
+	op := Operation{Declared: d, Costs: costs}
+	op.Declared.Digest = op.digest()
+	return op
+}
+
+// digest covers all that the file says about an operation; the costs of one task
+// are not in it, the expressions that they come from are.
+func (o Operation) digest() string {
+	o.Declared.Digest, o.Declared.Cost = "", nil
+	return digest(o)
+}
+
+func readRetry(s *section) contract.Retry {
+	out := contract.Retry{
+		MaxAttempts: DefaultMaxAttempts,
+		Base:        contract.Duration(DefaultRetryBase),
+		Max:         contract.Duration(DefaultRetryMax),
+		MaxAge:      contract.Duration(DefaultMaxAge),
+	}
+	if s == nil {
+		return out
+	}
+	out.MaxAttempts = int(s.whole("max_attempts", DefaultMaxAttempts, 1, maxAttempts))
+	out.Base, out.Max = s.waits(out.Base, out.Max)
+	out.MaxAge = s.span("max_age", DefaultMaxAge, minMaxAge, maxMaxAge)
+	s.done()
+	return out
+}
+
+// waits are the first and the longest wait of something that is repeated.
+func (s *section) waits(base, longest contract.Duration) (contract.Duration, contract.Duration) {
+	first := s.span("base", base.D(), minWait, maxWait)
+	last := s.span("max", longest.D(), minWait, maxWait)
+	if first > last {
+		f, ok := s.field("max")
+		if !ok {
+			f, _ = s.field("base")
+		}
+		s.errorAt(f, "base (%s) is above max (%s): write base <= max", brief(first.D()), brief(last.D()))
+	}
+	return first, last
+}
+
+// readReplay needs the rest of the operation: a key is worth nothing if it is not
+// sent, or forgotten before an attempt can end.
+func readReplay(s *section, d contract.Operation) contract.Replay {
+	if s == nil {
+		return contract.Replay{Class: DefaultReplay}
+	}
+	defer s.done()
+	out := contract.Replay{Class: s.oneOf("class", DefaultReplay, contract.ReplaySafe, contract.ReplayKeyed, contract.ReplayNever)}
+	window, ok := s.field("window")
+	if out.Class != contract.ReplayKeyed {
+		if ok && s.has("class") {
+			s.add(window.place, s.path, "only class keyed has a window: remove it, or write `class: keyed`")
+		} else if ok {
+			s.add(s.place, s.path, "a window without a class: write `class: keyed`")
+		}
+		return out
+	}
+	class, _ := s.field("class")
+	if d.Request != nil && d.Request.IdempotencyHeader == "" {
+		s.errorAt(class, "a keyed operation sends a key: write request.idempotency_header, or `class: never`")
+	}
+	if !ok {
+		s.add(s.place, s.path, "window is missing: write for how long the provider remembers a key, such as `window: 24h`")
+		return out
+	}
+	out.Window = s.span("window", 0, 1, maxWindow)
+	if out.Window > 0 && out.Window <= d.Timeout {
+		s.errorAt(window, "a window of %s ends before an effect can (timeout %s): write a longer window or a shorter timeout",
+			brief(out.Window.D()), brief(d.Timeout.D()))
+	}
+	return out
+}
+
+func readCosts(s *section, budget admission.Policy) []Cost {
+	var out []Cost
+	for _, f := range s.fields("resource") {
+		resource, known := budget.Resource(f.name)
+		if !known {
+			s.unknownResource(f, budget)
+		}
+		c := Cost{Resource: f.name}
+		switch f.value.kind {
+		case whole:
+			n, ok := s.wholeOf(f, 1, math.MaxInt64)
+			if !ok {
+				continue
+			}
+			c.Amount = n
+		case text:
+			if c.Expression = s.textOf(f); c.Expression == "" {
+				continue
+			}
+			if err := c.compile(); err != nil {
+				s.errorAt(f, "%v", err)
+				continue
+			}
+		default:
+			s.wrong(f.value, join(s.path, f.name), "a whole number or an expression", f.name+": 1")
+			continue
+		}
+		// A resource that is wrong itself has no limit to compare with.
+		if known && (resource.Concurrent > 0 || resource.Amount > 0) && c.constant() {
+			if _, err := c.amount(nil, budget); err != nil {
+				s.errorAt(f, "%s", err.Detail)
+			}
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Cost) int { return strings.Compare(a.Resource, b.Resource) })
+	return out
+}
+
+func (s *section) unknownResource(f field, budget admission.Policy) {
+	var names []string
+	for _, r := range budget.Resources {
+		names = append(names, r.Name)
+	}
+	if w := nearest(f.name, names); w != "" {
+		s.add(f.place, s.path, "there is no resource %q: did you mean %q?", f.name, w)
+		return
+	}
+	s.add(f.place, s.path, "there is no resource %q: declare it in budget.resources", f.name)
+}

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"headgate/contract"
+)
+
+// maxRuns bounds how many runs of one reconciliation are read.
+const maxRuns = 20
+
+// explain is GET /v1/tasks/{tenant}/{key}/explain: the task's timeline, from its
+// history and the histories of its reconciliations alone.
+func (g *Gateway) explain(w http.ResponseWriter, r *http.Request) error {
+	tenant, key, err := taskOf(r)
+	if err != nil {
+		return err
+	}
+	s, err := g.find(r.Context(), tenant, key)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return noTask(tenant, key)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 3*readTimeout)
+	defer cancel()
+	if s.past, err = g.story(ctx, contract.TaskID(tenant, key), runOf(s)); err != nil {
+		return upstream("temporal_unavailable", err)
+	}
+	if effect := pendingEffect(s.task); effect != nil {
+		s.past.withBeat(beatOf(effect)) // so that an attempt that goes on is told too
+	}
+	view, err := g.read(ctx, s)
+	if err != nil {
+		return err
+	}
+	events, err := g.timeline(ctx, s.past)
+	if err != nil {
+		return upstream("temporal_unavailable", err)
+	}
+	return reply(w, http.StatusOK, contract.Explanation{Task: view, Events: events, Sentence: sentence(view, s.past)})
+}
+
+func runOf(s *sighting) string {
+	_, run := s.run()
+	return run
+}
+
+// timeline merges a task's own events with those of its reconciliations.
+func (g *Gateway) timeline(ctx context.Context, past *story) ([]contract.Event, error) {
+	events := slices.Clone(past.events)
+	for _, r := range past.reconcile {
+		history, err := g.runs(ctx, r.workflow, r.run)
+		if notFound(err) {
+			continue // not started yet, or deleted
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, reconcileEvents(r.attempt, history)...)
+	}
+	slices.SortStableFunc(events, func(a, b contract.Event) int { return a.At.Compare(b.At) })
+	return events, nil
+}
+
+// runs reads a workflow's history from a run on, through every continue-as-new.
+func (g *Gateway) runs(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error) {
+	var all []*historypb.HistoryEvent
+	for range maxRuns {
+		events, err := g.history(ctx, workflow, run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		if err != nil {
+			return nil, err
+		}
+		if len(events) == 0 {
+			return nil, errors.New("an empty history was read")
+		}
+		all = append(all, events...)
+		run = events[len(events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+		if run == "" {
+			break
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"headgate/admission"
+	"headgate/config"
+	"headgate/contract"
+)
+
+var start = time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
+
+// fake is a Temporal of the calls that the gateway makes. Each hook may be left
+// nil; what it does then is said beside it.
+type fake struct {
+	mu        sync.Mutex
+	tasks     map[string]*workflowservice.DescribeWorkflowExecutionResponse // by workflow ID
+	histories map[string][]*historypb.HistoryEvent                          // by workflow ID
+	describe  func(id string) error                                         // nil: no error
+
+	start    func(in contract.TaskInput) error // nil: it is stored, or already started
+	started  []client.StartWorkflowOptions
+	inputs   []contract.TaskInput
+	startErr error // of the last start's context, when it came
+
+	update  func(o client.UpdateWorkflowOptions) (any, error) // nil: every request is queued
+	updates []client.UpdateWorkflowOptions
+	query   func(name string, args []any) (any, error)
+	list    func(r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+
+	reports   []admission.Report
+	cancelled []string
+	cancelErr error
+	healthErr error
+}
+
+func (f *fake) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, _ any, args ...any) (client.WorkflowRun, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := args[0].(contract.TaskInput)
+	f.startErr = ctx.Err()
+	f.started, f.inputs = append(f.started, o), append(f.inputs, in)
+	if f.start != nil {
+		return nil, f.start(in)
+	}
+	if f.tasks[o.ID] != nil {
+		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
+	}
+	f.put(openTask(in))
+	return nil, nil
+}
+
+func (f *fake) put(d *workflowservice.DescribeWorkflowExecutionResponse) {
+	if f.tasks == nil {
+		f.tasks = map[string]*workflowservice.DescribeWorkflowExecutionResponse{}
+	}
+	f.tasks[d.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId()] = d
+}
+
+func (f *fake) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.describe != nil {
+		if err := f.describe(id); err != nil {
+			return nil, err
+		}
+	}
+	if d := f.tasks[id]; d != nil {
+		return d, nil
+	}
+	return nil, serviceerror.NewNotFound("workflow not found")
+}
+
+func (f *fake) GetWorkflowHistory(_ context.Context, id, _ string, _ bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	events := f.histories[id]
+	if filter == enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT && len(events) > 0 {
+		events = events[len(events)-1:]
+	}
+	return &iterator{events: events}
+}
+
+type iterator struct{ events []*historypb.HistoryEvent }
+
+func (i *iterator) HasNext() bool { return len(i.events) > 0 }
+func (i *iterator) Next() (*historypb.HistoryEvent, error) {
+	e := i.events[0]
+	i.events = i.events[1:]
+	return e, nil
+}
+
+func (f *fake) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	return f.list(r)
+}
+
+func (f *fake) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	f.mu.Lock()
+	f.updates = append(f.updates, o)
+	update := f.update
+	f.mu.Unlock()
+	if update == nil {
+		update = queueAll
+	}
+	answer, err := update(o)
+	return &handle{answer: answer, err: err}, nil
+}
+
+func queueAll(o client.UpdateWorkflowOptions) (any, error) {
+	var reply contract.AdmitReply
+	for i := range o.Args[0].(contract.AdmitRequest).Requests {
+		reply.Verdicts = append(reply.Verdicts, admission.Verdict{Action: admission.Queue, Reason: admission.Capacity, Resource: "psp_calls",
+			Ticket: "ticket-1", StartBy: start.Add(30 * time.Second), Position: i + 1, Estimate: admission.Duration(4 * time.Second)})
+	}
+	return reply, nil
+}
+
+type handle struct {
+	client.WorkflowUpdateHandle
+	answer any
+	err    error
+}
+
+func (h *handle) Get(_ context.Context, into any) error {
+	if h.err != nil {
+		return h.err
+	}
+	text, err := json.Marshal(h.answer)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+func (f *fake) QueryWorkflow(_ context.Context, _, _, name string, args ...any) (converter.EncodedValue, error) {
+	answer, err := f.query(name, args)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewValue(payloads(answer)), nil
+}
+
+func (f *fake) SignalWorkflow(_ context.Context, _, _, name string, arg any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if name == contract.ReportSignal {
+		f.reports = append(f.reports, arg.(contract.ReportBatch).Reports...)
+	}
+	return nil
+}
+
+func (f *fake) CancelWorkflow(_ context.Context, id, _ string) error {
+	f.cancelled = append(f.cancelled, id)
+	return f.cancelErr
+}
+
+func (f *fake) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+	return &client.CheckHealthResponse{}, f.healthErr
+}
+
+// operations is a configuration with one operation, charge_card.
+type operations struct{}
+
+func (operations) ResolveE(in contract.TaskInput, _ time.Time) (contract.Resolved, *config.ResolveError) {
+	if in.Operation != "charge_card" {
+		return contract.Resolved{}, &config.ResolveError{Code: config.UnknownOperation, Detail: "there is no operation " + in.Operation}
+	}
+	return contract.Resolved{Operation: &contract.Operation{Name: in.Operation, Type: "http"}, Payload: in.Payload,
+		Hash: config.Hash(in.Operation, in.Payload)}, nil
+}
+
+func newGateway(f *fake) *Gateway {
+	return New(Options{Client: f, Operations: operations{}, Now: func() time.Time { return start }})
+}
+
+func do(t *testing.T, g *Gateway, method, path, body string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, "http://127.0.0.1:7280"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	g.Handler().ServeHTTP(w, r)
+	return w.Result()
+}
+
+func decodeBody[T any](t *testing.T, r *http.Response) T {
+	t.Helper()
+	var v T
+	text, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &v), "%s", text)
+	return v
+}
+
+func payloads(values ...any) *commonpb.Payloads {
+	p, err := stored.ToPayloads(values...)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func payload(v any) *commonpb.Payload { return payloads(v).GetPayloads()[0] }
+
+// doRaw submits with a content type of its own.
+func doRaw(g *Gateway, kind, body string) *http.Response {
+	r := httptest.NewRequest("POST", "http://127.0.0.1:7280/v1/tasks", strings.NewReader(body))
+	r.Header.Set("Idempotency-Key", "inv-42")
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	w := httptest.NewRecorder()
+	g.Handler().ServeHTTP(w, r)
+	return w.Result()
+}

@@ -1,0 +1,163 @@
+// Package gateway is the HTTP door of Headgate: it admits tasks, tells what
+// became of them from Temporal's own records, and hands the operators' words to
+// the workflows. It keeps no state: any number of gateways can run side by side.
+//
+// Contract:
+//   - 202 is answered only for a task that is durable. Everything else says what
+//     was stored (nothing, or not known) and what to do next.
+//   - A known (tenant, request key) is looked up before any limit is asked: a
+//     client that repeats an accepted request is never told to come back later.
+//   - Reading needs no worker: a view comes from Temporal's description of the
+//     task, an explanation from its history.
+//   - No payload and no credential is logged, and no error text of Go reaches a
+//     client but through problem.go.
+//
+// A request key is one path segment, percent-escaped: the key "a/b" is
+// /v1/tasks/acme/a%2Fb, and the key "a/cancel" is /v1/tasks/acme/a%2Fcancel.
+// TaskPath does it.
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.uber.org/zap"
+
+	"headgate/config"
+	"headgate/contract"
+)
+
+// Temporal is the part of client.Client that the gateway uses.
+type Temporal interface {
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
+	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
+	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+	CancelWorkflow(ctx context.Context, workflowID, runID string) error
+	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
+}
+
+// Operations is the part of the configuration that the gateway uses.
+type Operations interface {
+	ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError)
+}
+
+// Options of a Gateway. Client and Operations are required.
+type Options struct {
+	Client     Temporal
+	Operations Operations
+	Log        *zap.Logger                          // nil: no log
+	Budget     string                               // empty: contract.DefaultBudget
+	Now        func() time.Time                     // nil: time.Now
+	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
+}
+
+// Gateway answers the HTTP API.
+type Gateway struct {
+	client     Temporal
+	operations Operations
+	log        *zap.Logger
+	budget     string
+	now        func() time.Time
+	after      func(time.Duration) <-chan time.Time
+	admitter   *admitter
+}
+
+// New makes a gateway; it starts nothing.
+func New(o Options) *Gateway {
+	g := &Gateway{client: o.Client, operations: o.Operations, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
+	if g.log == nil {
+		g.log = zap.NewNop()
+	}
+	if g.budget == "" {
+		g.budget = contract.DefaultBudget
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	if g.after == nil {
+		g.after = time.After
+	}
+	g.admitter = &admitter{send: g.sendBatch}
+	return g
+}
+
+// handler answers a request, or returns an error that problem.go words.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+type route struct {
+	method, path string
+	handle       handler
+}
+
+func (g *Gateway) routes() []route {
+	return []route{
+		{"POST", "/v1/tasks", g.submit},
+		{"GET", "/v1/tasks", g.list},
+		{"GET", "/v1/tasks/{tenant}/{key}", g.status},
+		{"GET", "/v1/tasks/{tenant}/{key}/explain", g.explain},
+		{"GET", "/v1/tasks/{tenant}/{key}/why", g.why},
+		{"POST", "/v1/tasks/{tenant}/{key}/cancel", g.cancel},
+		{"POST", "/v1/tasks/{tenant}/{key}/resolve", g.resolve},
+		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
+		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
+		{"GET", "/v1/queue", g.queue},
+		{"GET", "/v1/unknown", g.unknown},
+		{"GET", "/healthz", g.healthz},
+		{"GET", "/readyz", g.readyz},
+	}
+}
+
+// Handler is the whole API with its guards.
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	allowed := map[string][]string{}
+	for _, rt := range g.routes() {
+		mux.Handle(rt.method+" "+rt.path, g.serve(rt.handle))
+		allowed[rt.path] = append(allowed[rt.path], rt.method)
+	}
+	for path, methods := range allowed {
+		allow := strings.Join(slices.Sorted(slices.Values(methods)), ", ")
+		mux.Handle(path, g.serve(func(w http.ResponseWriter, r *http.Request) error {
+			w.Header().Set("Allow", allow)
+			return refuse("method_not_allowed", "%s is not allowed here; allowed: %s", r.Method, allow)
+		}))
+	}
+	mux.Handle("/", g.serve(func(_ http.ResponseWriter, r *http.Request) error {
+		return refuse("no_such_route", "nothing is at %s; a request key is one path segment, with each '/' in it written as %%2F", r.URL.EscapedPath())
+	}))
+	return g.guard(mux)
+}
+
+// TaskPath is the path of a task. The two keys that a path cannot hold as they
+// are ("." and "..") are escaped too.
+func TaskPath(tenant, key string) string {
+	escaped := url.PathEscape(key)
+	if key == "." || key == ".." {
+		escaped = strings.ReplaceAll(key, ".", "%2E")
+	}
+	return "/v1/tasks/" + url.PathEscape(tenant) + "/" + escaped
+}
+
+// taskOf reads the task's names from the path.
+func taskOf(r *http.Request) (tenant, key string, err error) {
+	tenant, key = r.PathValue("tenant"), r.PathValue("key")
+	if err := contract.CheckName("tenant", tenant); err != nil {
+		return "", "", refuse("invalid_name", "%v", err)
+	}
+	if err := contract.CheckKey(key); err != nil {
+		return "", "", refuse("invalid_key", "%v", err)
+	}
+	return tenant, key, nil
+}

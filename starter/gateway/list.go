@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"headgate/admission"
+	"headgate/contract"
+)
+
+const (
+	defaultPage = 50
+	maxPage     = 100
+	// lookers read the tasks of one page at the same time.
+	lookers = 8
+)
+
+// filter is what a listing asks for.
+type filter struct {
+	tenant, operation, priority string
+	phase                       contract.Phase
+	limit                       int
+	cursor                      []byte
+}
+
+// list is GET /v1/tasks. A page may hold fewer tasks than asked for, or none,
+// while a cursor tells that there are more: the phase of an open task is known
+// only after it has been read.
+func (g *Gateway) list(w http.ResponseWriter, r *http.Request) error {
+	f, err := filterOf(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return g.page(w, r, f)
+}
+
+// unknown is GET /v1/unknown: what waits for a person.
+func (g *Gateway) unknown(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	query.Set("phase", string(contract.PhaseUnknown))
+	f, err := filterOf(query)
+	if err != nil {
+		return err
+	}
+	return g.page(w, r, f)
+}
+
+func (g *Gateway) page(w http.ResponseWriter, r *http.Request, f filter) error {
+	ctx, cancel := context.WithTimeout(r.Context(), 3*readTimeout)
+	defer cancel()
+	found, err := g.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		PageSize: int32(f.limit), NextPageToken: f.cursor, Query: f.query(),
+	})
+	if err != nil {
+		return upstream("temporal_unavailable", err)
+	}
+	views, err := g.look(ctx, found.GetExecutions())
+	if err != nil {
+		return err
+	}
+	page := contract.TaskPage{Tasks: []contract.TaskView{}, Cursor: base64.RawURLEncoding.EncodeToString(found.GetNextPageToken())}
+	for _, v := range views {
+		if v.Task != "" && (f.phase == "" || v.Phase == f.phase) {
+			page.Tasks = append(page.Tasks, v)
+		}
+	}
+	return reply(w, http.StatusOK, page)
+}
+
+// look reads the tasks of a page. A task that has been deleted meanwhile is left
+// empty.
+func (g *Gateway) look(ctx context.Context, found []*workflowpb.WorkflowExecutionInfo) ([]contract.TaskView, error) {
+	views, errs := make([]contract.TaskView, len(found)), make([]error, len(found))
+	next := make(chan int)
+	var done sync.WaitGroup
+	for range min(lookers, len(found)) {
+		done.Go(func() {
+			for i := range next {
+				views[i], errs[i] = g.lookAt(ctx, found[i])
+			}
+		})
+	}
+	for i := range found {
+		next <- i
+	}
+	close(next)
+	done.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// lookAt makes the view of one found task. The index is behind the truth, so an
+// open task is described; a closed one whose end the index names is taken as it
+// is, without its result.
+func (g *Gateway) lookAt(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) (contract.TaskView, error) {
+	s := &sighting{task: &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}}
+	if phase := contract.Phase(attribute(info.GetSearchAttributes(), contract.PhaseAttribute)); !s.open() && endsAs(info.GetStatus(), phase) {
+		v := indexView(s)
+		setPhase(&v, phase)
+		return v, nil
+	}
+	id, run := s.run()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	task, err := g.client.DescribeWorkflowExecution(ctx, id, run)
+	if notFound(err) {
+		return contract.TaskView{}, nil
+	}
+	if err != nil {
+		return contract.TaskView{}, upstream("temporal_unavailable", err)
+	}
+	return g.read(ctx, &sighting{task: task})
+}
+
+// endsAs tells whether a closed workflow's status agrees with the phase that it
+// set last.
+func endsAs(status enumspb.WorkflowExecutionStatus, phase contract.Phase) bool {
+	switch status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return phase == contract.PhaseSucceeded
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		return phase == contract.PhaseFailed || phase == contract.PhaseExpired || phase == contract.PhaseRejected
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return phase == contract.PhaseCancelled
+	}
+	return false
+}
+
+func filterOf(query url.Values) (filter, error) {
+	f := filter{tenant: query.Get("tenant"), operation: query.Get("operation"), limit: defaultPage}
+	known := []string{"tenant", "operation", "priority", "phase", "limit", "cursor"}
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return f, refuse("invalid_request", "the parameter %.40q is not known; want %s", name, strings.Join(known, ", "))
+		}
+	}
+	for what, name := range map[string]string{"tenant": f.tenant, "operation": f.operation} {
+		if name != "" {
+			if err := contract.CheckName(what, name); err != nil {
+				return f, refuse("invalid_name", "%v", err)
+			}
+		}
+	}
+	if text := query.Get("priority"); text != "" {
+		var p admission.Priority
+		if err := p.UnmarshalText([]byte(text)); err != nil {
+			return f, refuse("invalid_request", "%v", err)
+		}
+		f.priority = p.String()
+	}
+	if text := query.Get("phase"); text != "" {
+		f.phase = contract.Phase(text)
+		if !slices.Contains(contract.Phases(), f.phase) {
+			return f, refuse("invalid_request", "phase %.40q: want one of %v", text, contract.Phases())
+		}
+	}
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return f, refuse("invalid_request", "limit %.40q: want a number from 1 to %d", text, maxPage)
+		}
+		f.limit = n
+	}
+	cursor, err := base64.RawURLEncoding.DecodeString(query.Get("cursor"))
+	if err != nil || len(cursor) > 4096 {
+		return f, refuse("invalid_request", "the cursor is not one that a page has given")
+	}
+	f.cursor = cursor
+	return f, nil
+}
+
+// query is the filter in the language of Temporal's index. It finds rather too
+// much than too little: the index knows only what the workflow itself has noted,
+// so that leased stands for leased, claimed and dispatched, and nothing is noted
+// at first for a task that was started without the gateway.
+func (f filter) query() string {
+	terms := []string{"WorkflowType = " + quote(contract.TaskWorkflow)}
+	add := func(attribute, value string) {
+		if value != "" {
+			terms = append(terms, attribute+" = "+quote(value))
+		}
+	}
+	add(contract.TenantAttribute, f.tenant)
+	add(contract.OperationAttribute, f.operation)
+	add(contract.PriorityAttribute, f.priority)
+	const phase, outside = contract.PhaseAttribute, "ExecutionStatus IN ('Terminated', 'TimedOut')"
+	switch f.phase {
+	case "":
+	case contract.PhaseAccepted:
+		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" = 'accepted' OR "+phase+" IS NULL)")
+	case contract.PhaseLeased, contract.PhaseClaimed, contract.PhaseDispatched:
+		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" = 'leased' OR "+phase+" IS NULL)")
+	case contract.PhaseReconciling:
+		terms = append(terms, "ExecutionStatus = 'Running'", phase+" IN ('reconciling', 'unknown')")
+	case contract.PhaseUnknown:
+		terms = append(terms, "(("+phase+" IN ('reconciling', 'unknown') AND ExecutionStatus = 'Running') OR "+outside+")")
+	case contract.PhaseSucceeded:
+		terms = append(terms, "ExecutionStatus = 'Completed'")
+	case contract.PhaseCancelled:
+		terms = append(terms, "ExecutionStatus = 'Canceled'")
+	case contract.PhaseFailed:
+		terms = append(terms, "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')")
+	default: // expired, rejected
+		terms = append(terms, "ExecutionStatus = 'Failed'", phase+" = "+quote(string(f.phase)))
+	}
+	return strings.Join(terms, " AND ")
+}
+
+// quote writes a value as a string of the index's language.
+func quote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+}

@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	headerLimit = 16 << 10
+	// bodyTimeout bounds the reading of one request.
+	bodyTimeout = 15 * time.Second
+	// answerTimeout bounds one answer: the longest long poll, and what an answer
+	// takes otherwise.
+	answerTimeout = maxWait + 3*readTimeout
+	idleTimeout   = 2 * time.Minute
+	// drainTimeout is what open requests get when the server stops.
+	drainTimeout = 5 * time.Second
+)
+
+// Serve answers on a listener until the context ends, then lets open requests
+// finish for a few seconds. Long polls are cut short by the end of ctx.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
+	polls, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      answerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerLimit,
+		ErrorLog:          zap.NewStdLog(log),
+		BaseContext:       func(net.Listener) context.Context { return polls },
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		cut()
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		stopped <- server.Shutdown(deadline)
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving HTTP on %s: %w", listener.Addr(), err)
+	}
+	if err := <-stopped; err != nil {
+		return fmt.Errorf("stopping the HTTP server: %w", errors.Join(err, server.Close()))
+	}
+	return nil
+}
+
+// serve makes a handler of ours one of net/http's.
+func (g *Gateway) serve(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			g.fail(w, r, err)
+		}
+	})
+}
+
+// guard is around every route: no browser of another site, no crash, no caching
+// and no guessing of content types.
+func (g *Gateway) guard(next http.Handler) http.Handler {
+	foreign := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := time.Now()
+		seen := &recorder{ResponseWriter: w}
+		defer func() {
+			if p := recover(); p != nil {
+				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(p)
+				}
+				g.log.Error("handler panicked", zap.String("method", r.Method), zap.String("route", r.Pattern), zap.Any("panic", p), zap.Stack("stack"))
+				if seen.status == 0 {
+					g.fail(seen, r, refuse("internal", "the gateway could not answer; the log has the cause"))
+				}
+			}
+			g.log.Debug("request", zap.String("method", r.Method), zap.String("route", r.Pattern),
+				zap.Int("status", seen.status), zap.Duration("took", time.Since(begun)))
+		}()
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		if err := foreign.Check(r); err != nil {
+			g.fail(seen, r, refuse("cross_origin", "a browser sent this request for another site").because(err))
+			return
+		}
+		next.ServeHTTP(seen, r)
+	})
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

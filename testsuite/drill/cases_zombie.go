@@ -1,0 +1,95 @@
+package drill
+
+import (
+	"context"
+
+	"headgate/admission"
+	"headgate/contract"
+	"headgate/testsuite/provider"
+	"headgate/testsuite/proxy"
+)
+
+// zombieCases stop a worker for longer than its lease and let it go on when
+// somebody else has done its work. A paused worker may swallow one more attempt
+// with the poll that it left open, so attempts are not exact.
+func zombieCases() []Case {
+	proofs := End{Keys: keys("proof", slots), Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1)}
+	return []Case{
+		{
+			ID: "A10", Variant: "claim", Zombie: true,
+			Title: "worker paused before its checkpoint, resumed after the retry ran",
+			Play: func(ctx context.Context, s *Scene) error {
+				return pauseAt(ctx, s, "charge", admission.StepClaimed)
+			},
+			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: Range{2, 6}, Retries: []string{"worker_lost"}}, proofs},
+		},
+		{
+			ID: "A10", Variant: "checkpoint", Zombie: true,
+			Title: "worker paused between its checkpoint and the first byte, resumed after look-ups and the retry",
+			Play: func(ctx context.Context, s *Scene) error {
+				return pauseAt(ctx, s, "charge_lookup", admission.StepDispatching)
+			},
+			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: Range{2, 6},
+				Through: []contract.Phase{contract.PhaseReconciling}}, proofs},
+		},
+		{
+			ID: "A10", Variant: "answer", Zombie: true,
+			Title: "worker paused after dispatch, resumed when its answer has come: late evidence",
+			Play:  pauseInFlight,
+			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1), Evidence: contract.EvidenceLate,
+				Through: []contract.Phase{contract.PhaseUnknown}}, proofs},
+		},
+	}
+}
+
+// pauseAt pauses a worker that has made a durable beat and not yet read that it
+// is durable.
+func pauseAt(ctx context.Context, s *Scene, operation string, step admission.Step) error {
+	held := s.HoldBeat(proxy.After, "k", step)
+	if err := s.Submit(ctx, "k", operation); err != nil {
+		return err
+	}
+	worker, point, err := held.Reached(ctx)
+	if err != nil {
+		return err
+	}
+	if err := worker.Pause(); err != nil {
+		return err
+	}
+	point.Release() // the acknowledgement waits in the worker's socket
+	if err := s.Until(ctx, "k", contract.PhaseSucceeded); err != nil {
+		return err
+	}
+	if err := worker.Continue(); err != nil {
+		return err
+	}
+	return s.Drained(ctx, worker)
+}
+
+// pauseInFlight pauses a worker whose effect is made, and lets the answer come
+// when the task is already unknown.
+func pauseInFlight(ctx context.Context, s *Scene) error {
+	worker, err := s.Dispatch(ctx, "k", "charge_slow", provider.Hang)
+	if err != nil {
+		return err
+	}
+	if err := worker.Pause(); err != nil {
+		return err
+	}
+	if err := s.Until(ctx, "k", contract.PhaseUnknown); err != nil {
+		return err
+	}
+	if err := s.Release(ctx, s.Tenant, "k"); err != nil {
+		return err
+	}
+	if err := s.Seen(ctx, "k", provider.Counts{Finished: 1}); err != nil {
+		return err
+	}
+	if err := worker.Continue(); err != nil {
+		return err
+	}
+	if err := s.Until(ctx, "k", contract.PhaseSucceeded); err != nil {
+		return err
+	}
+	return s.Drained(ctx, worker)
+}

@@ -1,0 +1,97 @@
+package drill
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"headgate/config"
+	"headgate/contract"
+)
+
+func TestTheShortDrillIsWhatIsRequired(t *testing.T) {
+	short, err := Select(Cases(), false, nil)
+	require.NoError(t, err)
+	var names []string
+	for _, c := range short {
+		names = append(names, c.Name())
+	}
+	require.Equal(t, []string{"A4", "A5 happened", "A5 did not", "A6 happened", "A6 did not", "A9 beat", "A9 completion", "A8", "A12", "A14", "A17"}, names)
+
+	one, err := Select(Cases(), false, []string{"a5", "A2"})
+	require.NoError(t, err)
+	require.Len(t, one, 3)
+	_, err = Select(Cases(), true, []string{"A99"})
+	require.ErrorContains(t, err, `no case is called "A99"`)
+}
+
+func TestCasesAreWellFormed(t *testing.T) {
+	tenants := map[string]bool{}
+	for _, c := range Cases() {
+		require.NoError(t, contract.CheckName("tenant", c.tenant()))
+		require.False(t, tenants[c.tenant()], "two cases share the tenant %s", c.tenant())
+		tenants[c.tenant()] = true
+		require.NotEmpty(t, c.Title)
+		require.NotEmpty(t, c.Ends)
+		for _, end := range c.Ends {
+			require.NotEmpty(t, end.Keys, c.Name())
+			require.Equal(t, end.Phase == contract.PhaseSucceeded || end.Phase == contract.PhaseUnknown, end.Effects == 1, c.Name())
+		}
+	}
+}
+
+func TestTheDeclarationIsValid(t *testing.T) {
+	c, err := config.Parse("drill.yaml", []byte(declaration))
+	require.NoError(t, err)
+	require.Equal(t, int64(capacity), c.Budget.Resources[0].Concurrent)
+	require.Equal(t, [...]int{soft, hard, reserve}, [...]int{c.Budget.Queue.Soft, c.Budget.Queue.Hard, c.Budget.Queue.CriticalReserve})
+}
+
+func TestTheTableSaysWhatDiffers(t *testing.T) {
+	report := Report{Failed: 1, Passed: 1, Seconds: 3.2, Results: []Result{
+		{Case: "A4", Passed: true, Rows: []Row{{Task: "a4/k", Tasks: 1, Delivery: "ACCEPTED", Execution: "SUCCEEDED", Attempts: 2, Effects: 1,
+			Retries: []contract.Count{{Class: "worker_lost", N: 1}},
+			Phases:  []Step{{contract.PhaseAccepted, 0}, {contract.PhaseSucceeded, 4200 * time.Millisecond}}}}},
+		{Case: "A8", Leases: 1, Error: "all leases are back: no", Rows: []Row{{Task: "a8/k", Delivery: "ACCEPTED", Execution: "UNKNOWN", Differs: []string{"it is unknown"}}}},
+	}}
+	var out strings.Builder
+	require.NoError(t, report.Table(&out))
+	for _, line := range []string{"worker_lost:1", "accepted 0.0s > succeeded 4.2s", "DIFFERS", "A8, a8/k: it is unknown", "A8: all leases are back: no", "1 of 2 cases ended as they must, in 3s"} {
+		require.Contains(t, out.String(), line)
+	}
+}
+
+func TestPhasesAreSeenInOrder(t *testing.T) {
+	steps := []Step{{Phase: contract.PhaseLeased}, {Phase: contract.PhaseUnknown}, {Phase: contract.PhaseSucceeded}}
+	require.True(t, through(steps, []contract.Phase{contract.PhaseUnknown, contract.PhaseSucceeded}))
+	require.False(t, through(steps, []contract.Phase{contract.PhaseSucceeded, contract.PhaseUnknown}))
+	require.False(t, through(steps, []contract.Phase{contract.PhaseReconciling}))
+}
+
+func TestAProcessIsKilledPausedAndStartedAgain(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := &Process{Name: "ticker", program: "/bin/sh", log: filepath.Join(t.TempDir(), "log"),
+		args: []string{"-c", "echo ready; while :; do sleep 0.02; echo tick; done"}}
+	p.ready = saying(p, "ready")
+	t.Cleanup(p.Kill)
+	for range 2 {
+		require.NoError(t, p.Start(ctx))
+		require.NoError(t, until(ctx, "it ticks", func(context.Context) (bool, error) { return strings.Contains(p.Tail(1), "tick"), nil }))
+		require.NoError(t, p.lost())
+		require.NoError(t, p.Pause())
+		require.NoError(t, p.Continue())
+		p.Kill()
+		require.False(t, p.running())
+		require.NoError(t, p.lost(), "killed by us is not lost")
+	}
+	p.args = []string{"-c", "echo broken; exit 3"}
+	err := p.Start(ctx)
+	require.ErrorContains(t, err, "exit status 3")
+	require.ErrorContains(t, p.lost(), "ended by itself")
+	require.Equal(t, "broken", p.Tail(1))
+}
