@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 //	the cost can never fit                 unknown_resource, cost_above_limit
 //	the deadline is past                   expired
 //	the tenant's admission is closed       tenant_closed
+//	the provider is down, or wants a rest  downstream_unavailable (not for critical)
 //	the tenant or agent queues too much    tenant_limit, agent_limit
 //	the oldest eligible task is too old    stale_backlog          (not for critical)
 //	it would start after its deadline      deadline_unattainable
@@ -55,6 +57,13 @@ func (s *State) overload(now time.Time, r Request, t *tenant) (Verdict, bool) {
 		return Verdict{Action: Reject, Reason: reason, RetryAfter: s.jitter(r, after), Detail: fmt.Sprintf(format, args...)}, true
 	}
 	q, critical := s.policy.Queue, r.Priority == Critical
+	full := s.policy.operation(r.Operation).WhenFull
+	if wait := s.unavailable(now, r); wait > 0 && !critical {
+		return refuse(DownstreamUnavailable, wait, "%s takes nothing for another %s", r.Operation, wait.Round(time.Second))
+	}
+	if full == WhenFullDropOldest && s.oldestOf(t, r.Operation) != nil && s.crowded(t, r) {
+		return Verdict{}, false // it takes that one's place
+	}
 	if t.MaxQueued > 0 && t.queued >= t.MaxQueued {
 		return refuse(TenantLimit, s.wait(t, 1), "%d of %d tasks of %s wait", t.queued, t.MaxQueued, r.Tenant)
 	}
@@ -74,20 +83,59 @@ func (s *State) overload(now time.Time, r Request, t *tenant) (Verdict, bool) {
 			return v, true
 		}
 	}
-	if s.depth >= q.Hard && (!critical || s.depth >= q.Hard+q.CriticalReserve) {
+	reserve := critical || full == WhenFullDefer
+	if s.depth >= q.Hard && (!reserve || s.depth >= q.Hard+q.CriticalReserve) {
 		return refuse(QueueFull, s.wait(t, 1), "%d of %d tasks wait; %s holds %d", s.depth, q.Hard, r.Tenant, t.queued)
 	}
-	if s.depth >= q.Soft && !critical {
-		weights := s.active
-		if t.queued == 0 {
-			weights += t.Weight
-		}
-		share := mulDiv(int64(q.Soft), t.Weight, max(1, weights))
-		if r.Priority == Low || int64(t.queued) >= max(1, share) {
+	if s.depth >= q.Soft && !reserve {
+		if share := s.share(t); r.Priority == Low || int64(t.queued) >= share {
 			return refuse(OverShare, s.wait(t, 1), "%d tasks wait, the soft limit is %d; %s holds %d, its share is %d", s.depth, q.Soft, r.Tenant, t.queued, share)
 		}
 	}
 	return Verdict{}, false
+}
+
+// share is a tenant's part of the queue at its soft limit.
+func (s *State) share(t *tenant) int64 {
+	weights := s.active
+	if t.queued == 0 {
+		weights += t.Weight
+	}
+	return max(1, mulDiv(int64(s.policy.Queue.Soft), t.Weight, max(1, weights)))
+}
+
+// crowded tells whether a queue that the task would join has reached a limit.
+func (s *State) crowded(t *tenant, r Request) bool {
+	return s.depth >= s.policy.Queue.Hard ||
+		s.depth >= s.policy.Queue.Soft && (r.Priority == Low || int64(t.queued) >= s.share(t)) ||
+		t.MaxQueued > 0 && t.queued >= t.MaxQueued ||
+		t.Agents.MaxQueued > 0 && queuedBy(t, r.Agent) >= t.Agents.MaxQueued
+}
+
+// oldestOf is the tenant's longest waiting task of an operation.
+func (s *State) oldestOf(t *tenant, operation string) *item {
+	for it := t.first; it != nil; it = it.next {
+		if it.req.Operation == operation && it.req.Attempt == 1 {
+			return it
+		}
+	}
+	return nil
+}
+
+// unavailable is the time for which new work of an operation is refused.
+func (s *State) unavailable(now time.Time, r Request) time.Duration {
+	i, ok := slices.BinarySearchFunc(s.gates, r.Operation, func(g *gate, n string) int { return compare(g.Name, n) })
+	if !ok {
+		return 0
+	}
+	g := s.gates[i]
+	if wait := g.Open.Sub(now); wait > 0 {
+		return wait
+	}
+	if wait := g.Held.Sub(now); wait > HoldReject {
+		return wait
+	}
+	return 0
 }
 
 func queuedBy(t *tenant, name string) int {
@@ -134,6 +182,7 @@ func (s *State) Admit(now time.Time, r Request) Verdict {
 		}
 		s.forget(it) // an older admission ran out before its task was started
 	}
+	s.makeRoom(r)
 	it := s.add(r)
 	it.ticket = s.newID("t")
 	it.startBy = s.now.Add(TicketFor)
@@ -187,14 +236,36 @@ func (s *State) Ask(now time.Time, r Request, admit bool) {
 		s.end(r, Verdict{Reason: reason, Detail: detail})
 		return
 	}
+	if r.Attempt > 1 {
+		if from := s.tenant(r.Tenant).retries.spend(s.now); r.NotBefore == nil || from.After(*r.NotBefore) {
+			r.NotBefore = &from
+		}
+	}
+	if admit {
+		s.makeRoom(r)
+	}
 	s.add(r).confirmed = true
+}
+
+// makeRoom ends the task whose place a new one takes, if that is what its
+// operation wants.
+func (s *State) makeRoom(r Request) {
+	t := s.tenantOf[r.Tenant]
+	if t == nil || s.policy.operation(r.Operation).WhenFull != WhenFullDropOldest || !s.crowded(t, r) {
+		return
+	}
+	if old := s.oldestOf(t, r.Operation); old != nil {
+		s.leave(old)
+		old.stand, old.refuse, old.detail = ended, Superseded, "a newer task of its kind took its place in a full queue"
+		s.send(old, s.now)
+	}
 }
 
 // end keeps a refusal until its task has heard it.
 func (s *State) end(r Request, v Verdict) {
 	s.seq++
 	t := s.tenant(r.Tenant)
-	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Cost),
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost),
 		refuse: v.Reason, detail: v.Detail, retry: v.RetryAfter, confirmed: true}
 	s.items[it.key()] = it
 	s.send(it, s.now)

@@ -130,6 +130,14 @@ func (s *State) Next() time.Time {
 	}
 	for i := range s.resources {
 		sooner(s.resources[i].next)
+		if s.resources[i].held.After(s.now) {
+			sooner(s.resources[i].held)
+		}
+	}
+	for _, g := range s.gates {
+		if u := g.until(); u.After(s.now) {
+			sooner(u)
+		}
 	}
 	for _, t := range s.paused {
 		if t.pause.Until != nil {
@@ -240,6 +248,9 @@ func (s *State) Report(now time.Time, r Report) {
 		real = none(it.req.Cost)
 	default:
 		real = nil
+	}
+	if it.stand == leased && !it.grace && r.Kind == Released {
+		s.judge(it, r)
 	}
 	if r.Kind == Released && r.Grace > 0 && it.stand == leased {
 		if !it.grace {

@@ -36,7 +36,7 @@ func (s *State) nextFlow() *flow {
 	var best *flow
 	for _, c := range s.classes {
 		f, ok := c.flows.top()
-		if !ok || s.classBlocked(c) {
+		if !ok || s.classBlocked(c) || !s.open(c) {
 			continue
 		}
 		if best == nil || sooner(f, best) {
@@ -53,6 +53,20 @@ func (s *State) classBlocked(c *class) bool {
 		}
 	}
 	return false
+}
+
+// open tells whether the provider may be called. A closed door holds nothing
+// back for its tasks: others pass.
+func (s *State) open(c *class) bool {
+	if !c.gate.passes(s.now) {
+		return false
+	}
+	for _, i := range c.resources {
+		if s.resources[i].held.After(s.now) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *State) fits(it *item) bool {
@@ -99,6 +113,12 @@ func (s *State) lease(it *item) {
 	s.inFlight++
 	s.drain.granted(s.now, s.depth)
 	s.leave(it)
+	if g := it.class.gate; g.Half {
+		g.Probe = attemptID{it.req.Task, it.req.Attempt}
+	}
+	if it.req.Attempt == 1 {
+		t.retries.earn()
+	}
 	it.stand = leased
 	it.granted = s.now
 	it.lease = Lease{ID: s.newID("l"), Granted: s.now}
@@ -138,6 +158,9 @@ func (s *State) free(it *item, real []Cost) {
 
 // forget removes an item that holds nothing and waits for nothing.
 func (s *State) forget(it *item) {
+	if g := it.class.gate; g.Probe == (attemptID{it.req.Task, it.req.Attempt}) {
+		g.Probe = attemptID{} // it ended without a word about the provider
+	}
 	s.audits.remove(it)
 	s.outbox.remove(it)
 	delete(s.items, it.key())

@@ -9,10 +9,11 @@ import (
 // Policy is everything that a budget decides by. Slices are sorted by name, so
 // that a workflow that walks them replays the same way.
 type Policy struct {
-	Resources []Resource     `json:"resources"`
-	Queue     QueuePolicy    `json:"queue"`
-	Default   TenantPolicy   `json:"default"` // for tenants that are not named
-	Tenants   []TenantPolicy `json:"tenants,omitempty"`
+	Resources  []Resource        `json:"resources"`
+	Queue      QueuePolicy       `json:"queue"`
+	Default    TenantPolicy      `json:"default"` // for tenants that are not named
+	Tenants    []TenantPolicy    `json:"tenants,omitempty"`
+	Operations []OperationPolicy `json:"operations,omitempty"`
 }
 
 // Resource is a named scarce thing: concurrent (Concurrent > 0), or per
@@ -28,6 +29,7 @@ type Resource struct {
 	Per        Duration `json:"per,omitempty"`
 	Amount     int64    `json:"amount,omitempty"`
 	Burst      int64    `json:"burst,omitempty"` // zero: a tenth of Amount, at least 1
+	Adapt      *Adapt   `json:"adapt,omitempty"` // concurrent only; nil: the limit stays as it is
 }
 
 // QueuePolicy bounds what may wait. Counts are tasks.
@@ -89,7 +91,38 @@ func (p Policy) Normalize() Policy {
 		t.Agents.MaxInFlight = inherit(t.Agents.MaxInFlight, d.Agents.MaxInFlight)
 		t.Agents.MaxQueued = inherit(t.Agents.MaxQueued, d.Agents.MaxQueued)
 	}
+	p.Operations = slices.Clone(p.Operations)
+	slices.SortFunc(p.Operations, func(a, b OperationPolicy) int { return compare(a.Name, b.Name) })
+	for i := range p.Operations {
+		p.Operations[i] = p.Operations[i].normalize()
+	}
 	return p
+}
+
+func (o OperationPolicy) normalize() OperationPolicy {
+	b := &o.Breaker
+	if b.Failures == 0 {
+		b.Failures = 5
+	}
+	if b.Open == 0 {
+		b.Open = Duration(10 * time.Second)
+	}
+	if b.MaxOpen == 0 {
+		b.MaxOpen = max(b.Open, Duration(5*time.Minute))
+	}
+	if o.WhenFull == "" {
+		o.WhenFull = WhenFullReject
+	}
+	return o
+}
+
+// operation gives the policy of an operation by name.
+func (p Policy) operation(name string) OperationPolicy {
+	i, ok := slices.BinarySearchFunc(p.Operations, name, func(o OperationPolicy, n string) int { return compare(o.Name, n) })
+	if ok {
+		return p.Operations[i]
+	}
+	return OperationPolicy{Name: name}.normalize()
 }
 
 // Validate checks a normalized policy; every error wraps ErrPolicy and names
@@ -102,6 +135,9 @@ func (p Policy) Validate() error {
 		if i > 0 && p.Resources[i-1].Name == r.Name {
 			return fmt.Errorf("%w: resource %q is there twice", ErrPolicy, r.Name)
 		}
+		if r.Adapt != nil && (r.Concurrent == 0 || r.Adapt.Min < 1 || r.Adapt.Min > r.Concurrent) {
+			return fmt.Errorf("%w: resource %q: adapt is for concurrent resources, with 1 <= min <= concurrent", ErrPolicy, r.Name)
+		}
 		switch {
 		case r.Concurrent > 0 && r.Per == 0 && r.Amount == 0 && r.Burst == 0:
 			if r.Concurrent > MaxAmount {
@@ -113,6 +149,19 @@ func (p Policy) Validate() error {
 			}
 		default:
 			return fmt.Errorf("%w: resource %q: want either concurrent, or per and amount, all above zero", ErrPolicy, r.Name)
+		}
+	}
+	for i, o := range p.Operations {
+		if o.Name == "" || i > 0 && p.Operations[i-1].Name == o.Name {
+			return fmt.Errorf("%w: operation %q has no name or is there twice", ErrPolicy, o.Name)
+		}
+		switch o.WhenFull {
+		case WhenFullReject, WhenFullDefer, WhenFullDropOldest:
+		default:
+			return fmt.Errorf("%w: operation %q: when_full %q: want reject, defer or drop_oldest", ErrPolicy, o.Name, o.WhenFull)
+		}
+		if b := o.Breaker; b.Open < 0 || b.MaxOpen < b.Open || b.MaxOpen.D() > 24*time.Hour {
+			return fmt.Errorf("%w: operation %q: breaker: want 0 < open <= max_open <= 24h", ErrPolicy, o.Name)
 		}
 	}
 	q := p.Queue

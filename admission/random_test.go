@@ -25,13 +25,14 @@ type world struct {
 func testPolicy() Policy {
 	return Policy{
 		Resources: []Resource{
-			{Name: "slots", Concurrent: 4},
+			{Name: "slots", Concurrent: 4, Adapt: &Adapt{Min: 1}},
 			{Name: "pages", Concurrent: 2},
 			{Name: "tokens", Per: Duration(time.Minute), Amount: 600, Burst: 60},
 		},
-		Queue:   QueuePolicy{Soft: 40, Hard: 60, MaxAge: Duration(10 * time.Minute), CriticalReserve: 5},
-		Default: TenantPolicy{Weight: 1, MaxInFlight: 3, MaxQueued: 30},
-		Tenants: []TenantPolicy{{Name: "acme", Weight: 3, MaxInFlight: 4, Agents: AgentPolicy{MaxInFlight: 2, MaxQueued: 20}}},
+		Queue:      QueuePolicy{Soft: 40, Hard: 60, MaxAge: Duration(10 * time.Minute), CriticalReserve: 5},
+		Default:    TenantPolicy{Weight: 1, MaxInFlight: 3, MaxQueued: 30},
+		Operations: []OperationPolicy{{Name: "op1", WhenFull: WhenFullDropOldest}, {Name: "op2", WhenFull: WhenFullDefer, Breaker: Breaker{Failures: 2}}},
+		Tenants:    []TenantPolicy{{Name: "acme", Weight: 3, MaxInFlight: 4, Agents: AgentPolicy{MaxInFlight: 2, MaxQueued: 20}}},
 	}.Normalize()
 }
 
@@ -85,7 +86,11 @@ func (w *world) step() {
 	case 7:
 		w.s.Pause(w.now, []string{"acme", "beta"}[w.rng.Intn(2)], Pause{Dispatch: w.rng.Intn(2) == 0, Admission: w.rng.Intn(4) == 0})
 	case 8:
-		w.s = w.reload()
+		if w.rng.Intn(4) == 0 {
+			require.NoError(w.t, w.s.Configure(w.now, testPolicy()))
+		} else {
+			w.s = w.reload()
+		}
 	case 9: // somebody closes a task behind our back
 		for _, it := range w.s.ordered() {
 			if w.rng.Intn(10) == 0 {
@@ -103,6 +108,9 @@ func (w *world) finish(it *item) {
 		return
 	}
 	rep := Report{Task: it.req.Task, Attempt: it.req.Attempt, Kind: Released, Class: []Class{Succeeded, NotDispatched, Unknown}[w.rng.Intn(3)]}
+	if w.rng.Intn(6) == 0 {
+		rep.Class, rep.Reason, rep.RetryAfter = Refused, "rate_limited", Duration(time.Duration(w.rng.Intn(4))*time.Second)
+	}
 	switch w.rng.Intn(4) {
 	case 0:
 		rep.Grace = Duration(5 * time.Second)

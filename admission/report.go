@@ -15,7 +15,10 @@ type Report struct {
 	Ticket string `json:"ticket,omitempty"`
 	Kind   string `json:"kind"`
 	Class  Class  `json:"class,omitempty"`
-	Cost   []Cost `json:"cost,omitempty"` // the real one; empty: as reserved
+	Reason string `json:"reason,omitempty"`
+	// RetryAfter is the provider\'s wish; zero: none.
+	RetryAfter Duration `json:"retry_after,omitempty"`
+	Cost       []Cost   `json:"cost,omitempty"` // the real one; empty: as reserved
 	// Grace holds the lease for so long yet, since the worker may still be alive.
 	Grace Duration `json:"grace,omitempty"`
 }

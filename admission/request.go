@@ -117,23 +117,28 @@ type Reason string
 
 // Reasons. The text is part of the HTTP and JSON contract.
 const (
-	Expired              Reason = "expired"
-	TenantClosed         Reason = "tenant_closed"
-	TenantPaused         Reason = "tenant_paused"
-	TenantLimit          Reason = "tenant_limit"
-	AgentLimit           Reason = "agent_limit"
-	StaleBacklog         Reason = "stale_backlog"
-	DeadlineUnattainable Reason = "deadline_unattainable"
-	QueueFull            Reason = "queue_full"
-	OverShare            Reason = "over_share"
-	CostAboveLimit       Reason = "cost_above_limit"
-	UnknownResource      Reason = "unknown_resource"
-	KeyReused            Reason = "key_reused"
-	Capacity             Reason = "capacity"
-	TurnWait             Reason = "turn"       // capacity exists, others are served first
-	NotYet               Reason = "not_before" // its time has not come
-	TenantInFlight       Reason = "tenant_in_flight"
-	AgentInFlight        Reason = "agent_in_flight"
+	Expired               Reason = "expired"
+	TenantClosed          Reason = "tenant_closed"
+	TenantPaused          Reason = "tenant_paused"
+	TenantLimit           Reason = "tenant_limit"
+	AgentLimit            Reason = "agent_limit"
+	StaleBacklog          Reason = "stale_backlog"
+	DeadlineUnattainable  Reason = "deadline_unattainable"
+	QueueFull             Reason = "queue_full"
+	OverShare             Reason = "over_share"
+	CostAboveLimit        Reason = "cost_above_limit"
+	UnknownResource       Reason = "unknown_resource"
+	KeyReused             Reason = "key_reused"
+	DownstreamUnavailable Reason = "downstream_unavailable"
+	Superseded            Reason = "superseded"    // a newer task of its kind took its place
+	ProviderHold          Reason = "provider_hold" // the provider asked for a pause
+	BreakerOpen           Reason = "breaker_open"
+	BreakerProbe          Reason = "breaker_probe" // one attempt goes first
+	Capacity              Reason = "capacity"
+	TurnWait              Reason = "turn"       // capacity exists, others are served first
+	NotYet                Reason = "not_before" // its time has not come
+	TenantInFlight        Reason = "tenant_in_flight"
+	AgentInFlight         Reason = "agent_in_flight"
 )
 
 // Lease is capacity granted to one attempt of one task.

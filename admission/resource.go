@@ -11,6 +11,13 @@ type resource struct {
 	Resource
 	used int64 // concurrent
 
+	// Concurrent and adaptive: the limit in force, successes since it last grew,
+	// when it last shrank, and until when the provider wants nothing.
+	limit  int64
+	credit int64
+	shrunk time.Time
+	held   time.Time
+
 	// Interval: level was true at the time at. It is at most Burst, and negative
 	// while a debt is paid off.
 	level int64
@@ -49,7 +56,8 @@ func (r *resource) fits(amount int64) bool {
 	if r.Per > 0 {
 		return r.level-r.aside >= r.need(amount)
 	}
-	return r.used+r.aside+amount <= r.Concurrent
+	// A cost above a shrunk limit goes alone, else it could never go.
+	return r.used+r.aside+amount <= r.limit || r.used+r.aside == 0 && amount <= r.Concurrent
 }
 
 // when gives the time at which an interval resource lets an amount through.

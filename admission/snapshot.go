@@ -18,14 +18,19 @@ type Snapshot struct {
 	Tenants    []TenantRecord  `json:"tenants,omitempty"`
 	Items      []ItemRecord    `json:"items,omitempty"`
 	Operations []operationStat `json:"operations,omitempty"`
+	Gates      []gate          `json:"gates,omitempty"`
 	Drain      drain           `json:"drain"`
 }
 
-// Level is the level of an interval resource.
+// Level is what is remembered of a resource beyond its leases.
 type Level struct {
 	Resource string    `json:"resource"`
-	Level    int64     `json:"level"`
-	At       time.Time `json:"at"`
+	Level    int64     `json:"level,omitempty"`
+	At       time.Time `json:"at,omitzero"`
+	Limit    int64     `json:"limit,omitempty"` // adaptive ones: below the declared one
+	Credit   int64     `json:"credit,omitempty"`
+	Shrunk   time.Time `json:"shrunk,omitzero"`
+	Held     time.Time `json:"held,omitzero"`
 }
 
 // TenantRecord is what is remembered of a tenant beyond its policy.
@@ -33,6 +38,7 @@ type TenantRecord struct {
 	Name    string        `json:"name"`
 	Virtual int64         `json:"virtual,omitempty"`
 	Served  int64         `json:"served,omitempty"`
+	Retries retryBudget   `json:"retries,omitzero"`
 	Pause   *Pause        `json:"pause,omitempty"`
 	Agents  []AgentRecord `json:"agents,omitempty"`
 }
@@ -75,18 +81,26 @@ func (s *State) Snapshot() Snapshot {
 	out := Snapshot{Policy: s.policy, Now: s.now, Epoch: s.epoch, Seq: s.seq, Virtual: s.virtual,
 		Operations: s.operations, Drain: s.drain}
 	for _, r := range s.resources {
-		if r.Per > 0 {
-			out.Levels = append(out.Levels, Level{r.Name, r.level, r.at})
+		switch {
+		case r.Per > 0:
+			out.Levels = append(out.Levels, Level{Resource: r.Name, Level: r.level, At: r.at})
+		case r.limit != r.Concurrent || !r.held.IsZero() || !r.shrunk.IsZero():
+			out.Levels = append(out.Levels, Level{Resource: r.Name, Limit: r.limit, Credit: r.credit, Shrunk: r.shrunk, Held: r.held})
+		}
+	}
+	for _, g := range s.gates {
+		if *g != (gate{Name: g.Name}) {
+			out.Gates = append(out.Gates, *g)
 		}
 	}
 	for _, t := range s.tenants {
-		rec := TenantRecord{Name: t.Name, Virtual: t.virtual, Served: t.served, Pause: t.pause}
+		rec := TenantRecord{Name: t.Name, Virtual: t.virtual, Served: t.served, Retries: t.retries, Pause: t.pause}
 		for _, a := range t.agents {
 			if a.queued+a.inFlight > 0 || a.virtual > t.served {
 				rec.Agents = append(rec.Agents, AgentRecord{a.name, a.virtual})
 			}
 		}
-		if len(rec.Agents) == 0 && t.pause == nil && t.virtual <= s.virtual {
+		if len(rec.Agents) == 0 && t.pause == nil && t.virtual <= s.virtual && t.retries.Spent == 0 {
 			continue
 		}
 		out.Tenants = append(out.Tenants, rec)
@@ -128,13 +142,24 @@ func Restore(snap Snapshot) (*State, error) {
 	}
 	s.seq, s.virtual, s.operations, s.drain = snap.Seq, snap.Virtual, snap.Operations, snap.Drain
 	for _, l := range snap.Levels {
-		if i, ok := s.indexOf[l.Resource]; ok && s.resources[i].Per > 0 {
-			s.resources[i].level, s.resources[i].at = min(l.Level, s.resources[i].Burst), l.At
+		i, ok := s.indexOf[l.Resource]
+		if !ok {
+			continue
 		}
+		r := &s.resources[i]
+		if r.Per > 0 && !l.At.IsZero() {
+			r.level, r.at = min(l.Level, r.Burst), l.At
+		}
+		if r.Adapt != nil && l.Limit > 0 {
+			r.limit, r.credit, r.shrunk, r.held = min(max(l.Limit, r.Adapt.Min), r.Concurrent), l.Credit, l.Shrunk, l.Held
+		}
+	}
+	for _, g := range snap.Gates {
+		*s.gate(g.Name) = g
 	}
 	for _, rec := range snap.Tenants {
 		t := s.tenant(rec.Name)
-		t.virtual, t.served = rec.Virtual, rec.Served
+		t.virtual, t.served, t.retries = rec.Virtual, rec.Served, rec.Retries
 		if rec.Pause != nil {
 			s.setPause(t, rec.Pause)
 		}
@@ -160,7 +185,7 @@ func (s *State) restoreItem(rec ItemRecord) error {
 	t := s.tenant(rec.Request.Tenant)
 	it := &item{req: rec.Request, seq: rec.Seq, arrival: rec.Arrival, charge: rec.Charge, ticket: rec.Ticket,
 		confirmed: rec.Confirmed, grace: rec.Grace, refuse: rec.Refuse, detail: rec.Detail, retry: rec.Retry, tries: rec.Tries,
-		tenant: t, agent: t.agent(rec.Request.Agent), class: s.classFor(rec.Request.Cost)}
+		tenant: t, agent: t.agent(rec.Request.Agent), class: s.classFor(rec.Request.Operation, rec.Request.Cost)}
 	if s.items[it.key()] != nil {
 		return fmt.Errorf("snapshot: attempt %d of %q is there twice", rec.Request.Attempt, rec.Request.Task)
 	}

@@ -52,6 +52,7 @@ type State struct {
 	audits    heap[*item] // by due
 	outbox    heap[*item] // by deliverAt
 
+	gates      []*gate         // sorted by name
 	operations []operationStat // sorted by name
 	drain      drain
 }
@@ -86,7 +87,7 @@ func New(p Policy, epoch string, now time.Time) (*State, error) {
 	}
 	for i, r := range p.Resources {
 		s.indexOf[r.Name] = i
-		s.resources = append(s.resources, resource{Resource: r, level: r.Burst, at: now})
+		s.resources = append(s.resources, resource{Resource: r, limit: r.Concurrent, level: r.Burst, at: now})
 	}
 	return s, nil
 }
@@ -117,8 +118,8 @@ func (s *State) tenant(name string) *tenant {
 	return t
 }
 
-// classFor finds or adds the class of a cost.
-func (s *State) classFor(cost []Cost) *class {
+// classFor finds or adds the class of an operation and its cost.
+func (s *State) classFor(operation string, cost []Cost) *class {
 	indexes := make([]int, 0, 4)
 	for _, c := range cost {
 		if i, ok := s.indexOf[c.Resource]; ok {
@@ -126,7 +127,8 @@ func (s *State) classFor(cost []Cost) *class {
 		}
 	}
 	slices.Sort(indexes)
-	key := make([]byte, 0, 16)
+	key := append(make([]byte, 0, 80), operation...)
+	key = append(key, '/')
 	for _, i := range indexes {
 		key = strconv.AppendInt(key, int64(i), 36)
 		key = append(key, ',')
@@ -134,7 +136,7 @@ func (s *State) classFor(cost []Cost) *class {
 	if c := s.classOf[string(key)]; c != nil {
 		return c
 	}
-	c := &class{number: len(s.classes), resources: slices.Clone(indexes), flows: heap[*flow]{
+	c := &class{number: len(s.classes), gate: s.gate(operation), resources: slices.Clone(indexes), flows: heap[*flow]{
 		less: func(a, b *flow) bool { return sooner(a, b) },
 		at:   func(f *flow) *int { return &f.at },
 	}}
@@ -148,7 +150,7 @@ func (s *State) classFor(cost []Cost) *class {
 func (s *State) add(r Request) *item {
 	s.seq++
 	t := s.tenant(r.Tenant)
-	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Cost)}
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost)}
 	if r.NotBefore != nil && r.NotBefore.After(s.now) {
 		it.arrival, it.stand = *r.NotBefore, delayed
 	}

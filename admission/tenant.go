@@ -19,6 +19,8 @@ type tenant struct {
 	// The arrival list holds the queued tasks, oldest first.
 	first, last *item
 
+	retries retryBudget
+
 	flows []*flow // by class number; nil: none yet
 	oldAt int
 }
@@ -41,11 +43,12 @@ type agent struct {
 	ready    []heap[*item] // by class number; each by arrival less head start
 }
 
-// class is the set of flows that need the same resources, in the order of
-// service. A resource that a head waits for stops its whole class at once, so
+// class is the set of flows of one operation that need the same resources, in
+// the order of service. A resource that a head waits for stops its whole class at once, so
 // that a round of grants costs O(classes + grants * log tenants).
 type class struct {
 	number    int
+	gate      *gate
 	resources []int // indexes into State.resources
 	flows     heap[*flow]
 }

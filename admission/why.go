@@ -19,6 +19,19 @@ func (s *State) waitsOn(it *item) (Reason, string) {
 	case t.agentFull(it.agent):
 		return AgentInFlight, ""
 	}
+	switch g := it.class.gate; {
+	case g.Open.After(s.now):
+		return BreakerOpen, ""
+	case g.Held.After(s.now):
+		return ProviderHold, ""
+	case !g.passes(s.now):
+		return BreakerProbe, ""
+	}
+	for _, c := range it.req.Cost {
+		if i, ok := s.indexOf[c.Resource]; ok && s.resources[i].held.After(s.now) {
+			return ProviderHold, c.Resource
+		}
+	}
 	for _, c := range it.req.Cost {
 		if i, ok := s.indexOf[c.Resource]; ok && (s.resources[i].blocked || !s.resources[i].fits(c.Amount)) {
 			return Capacity, c.Resource

@@ -126,7 +126,7 @@ func (t *task) request(ctx workflow.Context, notBefore *time.Time, admit bool) {
 
 func (t *task) release(ctx workflow.Context, o contract.Outcome) {
 	r := admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt,
-		Kind: admission.Released, Class: o.Class, Cost: o.Cost}
+		Kind: admission.Released, Class: o.Class, Reason: o.Reason, RetryAfter: o.RetryAfter, Cost: o.Cost}
 	if o.Lost {
 		r.Grace = t.op.Heartbeat
 	}
@@ -191,6 +191,8 @@ func (t *task) refused(d contract.Decision) *ending {
 	switch {
 	case t.sent || t.counted > 0 && d.Reason != admission.Expired:
 		return &ending{contract.PhaseFailed, string(d.Reason), d.Detail}
+	case d.Reason == admission.Superseded:
+		return &ending{contract.PhaseCancelled, string(d.Reason), d.Detail}
 	case d.Reason == admission.Expired:
 		return &ending{contract.PhaseExpired, string(d.Reason), d.Detail}
 	}
