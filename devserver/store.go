@@ -131,7 +131,7 @@ func createSchema(cfg *config.SQL) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // a no-op after Commit
+	defer func() { _ = tx.Rollback() }()                          // a no-op after Commit
 	if _, err := tx.Exec("PRAGMA user_version = 1"); err != nil { // the write; nothing reads it
 		return err
 	}

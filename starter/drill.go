@@ -1,13 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,11 +25,11 @@ happened. The result is a table of state transitions; the exit status is not zer
 when a task did not end as it must. Nothing outside a temporary folder is touched.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilSignal(c.Context())
 			defer stop()
 			var err error
 			if o.Cases, err = drill.Select(drill.Cases(), all, only); err != nil {
-				return err
+				return withStatus(exitUsage, "%w", err)
 			}
 			if o.Binaries, err = drillBinaries(); err != nil {
 				return err
@@ -57,15 +53,15 @@ when a task did not end as it must. Nothing outside a temporary folder is touche
 	return c
 }
 
-// drillBinaries are this program and the server beside it.
+// drillBinaries are this program and the embedded server.
 func drillBinaries() (drill.Binaries, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return drill.Binaries{}, err
+		return drill.Binaries{}, fmt.Errorf("finding this program: %w", err)
 	}
-	server := cmp.Or(os.Getenv("HEADGATE_SERVER_BIN"), filepath.Join(filepath.Dir(self), "headgate-server"))
-	if _, err := os.Stat(server); err != nil {
-		return drill.Binaries{}, fmt.Errorf("the embedded Temporal server is missing: build it with `make build`, or name it in HEADGATE_SERVER_BIN: %w", err)
+	server, embedded, err := serverProgram()
+	if err == nil && !embedded {
+		err = withStatus(exitUsage, `the drill needs the embedded Temporal server: "make build" puts headgate-server beside headgate`)
 	}
-	return drill.Binaries{Headgate: self, Server: server}, nil
+	return drill.Binaries{Headgate: self, Server: server}, err
 }

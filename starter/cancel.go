@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"headgate/contract"
+	"headgate/starter/gateway"
+)
+
+func newCancelCommand() *cobra.Command {
+	var d door
+	c := &cobra.Command{
+		Use:   "cancel TENANT KEY",
+		Short: "Ask for a task to be cancelled before it is dispatched",
+		Long: `Cancel asks for a task to be cancelled. A task whose effect has been dispatched
+cannot be cancelled: its outcome decides.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			tenant, key, err := taskArgs(args)
+			if err != nil {
+				return err
+			}
+			var view contract.TaskView
+			if err := d.post(c.Context(), gateway.TaskPath(tenant, key)+"/cancel", nil, &view); err != nil {
+				return err
+			}
+			return d.showTask(c, view, 0)
+		},
+	}
+	d.flags(c)
+	return c
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headgate/contract"
+)
+
+const defaultGateway = "http://127.0.0.1:7280"
+
+// door is the gateway as the client commands see it.
+type door struct {
+	gateway string // base URL
+	json    bool   // print answers as they are
+}
+
+// flags adds what every client command has.
+func (d *door) flags(c *cobra.Command) {
+	c.Flags().StringVar(&d.gateway, "gateway", cmp.Or(os.Getenv("HEADGATE_GATEWAY"), defaultGateway), "URL of the gateway (or HEADGATE_GATEWAY)")
+	c.Flags().BoolVar(&d.json, "json", false, "print the answer as JSON")
+}
+
+// answerLimit bounds an answer: a page of 100 tasks fits well.
+const answerLimit = 64 << 20
+
+// get reads a document.
+func (d *door) get(ctx context.Context, path string, query url.Values, out any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return d.call(ctx, http.MethodGet, path, nil, nil, out)
+}
+
+// post gives an order; a nil in is an empty body.
+func (d *door) post(ctx context.Context, path string, in, out any) error {
+	return d.call(ctx, http.MethodPost, path, nil, in, out)
+}
+
+func (d *door) call(ctx context.Context, method, path string, header http.Header, in, out any) error {
+	base, err := url.Parse(d.gateway)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return withStatus(exitUsage, "--gateway %q is not a URL: want something like %s", d.gateway, defaultGateway)
+	}
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encoding the request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(d.gateway, "/")+path, body)
+	if err != nil {
+		return err
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	client := &http.Client{Timeout: 90 * time.Second} // longer than the gateway takes for anything
+	answer, err := client.Do(r)
+	if err != nil {
+		return withStatus(exitUnreachable, "no gateway answers at %s: %w\nStart one (headgate dev, headgate gateway), or name it with --gateway or HEADGATE_GATEWAY.", d.gateway, withoutURL(err))
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
+	if err != nil {
+		return withStatus(exitUnreachable, "the answer of %s broke off: %w", d.gateway, err)
+	}
+	if answer.StatusCode/100 != 2 {
+		return d.refused(answer, text)
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("%s does not answer like a Headgate gateway: %w", d.gateway, err)
+	}
+	return nil
+}
+
+// problemError is a refusal of the gateway.
+type problemError struct {
+	problem contract.Problem
+	text    []byte
+}
+
+func (p *problemError) Error() string { return p.problem.Detail }
+
+// refused words a refusal: what it is, why, and what to do next.
+func (d *door) refused(answer *http.Response, text []byte) error {
+	var p contract.Problem
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") || json.Unmarshal(text, &p) != nil {
+		return fmt.Errorf("%s answers %s, and not like a Headgate gateway", d.gateway, answer.Status)
+	}
+	words := p.Title
+	if p.Reason != "" {
+		words += " (" + p.Reason + ")"
+	}
+	if p.Detail != "" && p.Detail != p.Title {
+		words += ": " + p.Detail
+	}
+	status := exitRefused
+	switch {
+	case p.Reason == "task_not_found":
+		status = exitNotFound
+	case p.Reason == "temporal_unavailable":
+		status = exitUnreachable
+	case p.NextAction == contract.NextRetryLater:
+		status = exitLater
+	}
+	if next := nextText(p); next != "" {
+		words += "\n" + next
+	}
+	return &statusError{status: status, text: words, cause: &problemError{p, text}}
+}
+
+// nextText is the advice that goes with a refusal.
+func nextText(p contract.Problem) string {
+	switch p.NextAction {
+	case contract.NextRetryLater:
+		if p.RetryAfter > 0 {
+			return fmt.Sprintf("Try again in %d s, with the same key.", p.RetryAfter)
+		}
+		return "Try again later, with the same key."
+	case contract.NextAskHuman:
+		return "A person has to look at it."
+	case contract.NextWait:
+		return "Wait for its outcome (headgate status --wait)."
+	case contract.NextUseResult:
+		return "Its result is there (headgate status)."
+	}
+	return ""
+}
+
+// withoutURL takes the repetition of the URL out of an error of net/http.
+func withoutURL(err error) error {
+	if e, ok := err.(*url.Error); ok { //nolint:errorlint // the outermost one is meant
+		return e.Err
+	}
+	return err
+}
+
+// taskArgs reads TENANT KEY, or one argument TENANT/KEY or task/TENANT/KEY.
+func taskArgs(args []string) (tenant, key string, err error) {
+	if len(args) == 2 {
+		tenant, key = args[0], args[1]
+	} else {
+		id := args[0]
+		if !strings.HasPrefix(id, "task/") {
+			id = "task/" + id
+		}
+		var ok bool
+		if tenant, key, ok = contract.ParseTaskID(id); !ok {
+			return "", "", withStatus(exitUsage, "%q is not a task: want TENANT KEY, or TENANT/KEY", args[0])
+		}
+	}
+	if err := contract.CheckName("tenant", tenant); err != nil {
+		return "", "", withStatus(exitUsage, "%w", err)
+	}
+	if err := contract.CheckKey(key); err != nil {
+		return "", "", withStatus(exitUsage, "%w", err)
+	}
+	return tenant, key, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"headgate/config"
+	"headgate/workers"
+)
+
+// process is what the long-running commands have in common.
+type process struct {
+	file      string // configuration
+	address   string // of Temporal; empty: configuration, then environment
+	namespace string
+	level     string
+	json      bool // log lines as JSON
+}
+
+func (p *process) flags(c *cobra.Command) {
+	configFlag(c, &p.file)
+	c.Flags().StringVar(&p.address, "temporal-address", "", "host:port of Temporal (default: configuration, then TEMPORAL_ADDRESS)")
+	c.Flags().StringVar(&p.namespace, "namespace", "", "Temporal namespace (default: configuration, then TEMPORAL_NAMESPACE)")
+	c.Flags().StringVar(&p.level, "log-level", "info", "debug, info, warn or error")
+	c.Flags().BoolVar(&p.json, "log-json", false, "log lines as JSON")
+}
+
+// load reads the configuration and fills in what the flags left open.
+func (p *process) load() (*config.Config, error) {
+	checked, err := loadConfig(p.file)
+	if err != nil {
+		return nil, err
+	}
+	p.address = cmp.Or(p.address, checked.Temporal.Address)
+	p.namespace = cmp.Or(p.namespace, checked.Temporal.Namespace)
+	return checked, nil
+}
+
+// logger writes to stderr.
+func (p *process) logger(stderr io.Writer) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(p.level)
+	if err != nil {
+		return nil, withStatus(exitUsage, "--log-level %q: want debug, info, warn or error", p.level)
+	}
+	format := zap.NewProductionEncoderConfig()
+	format.EncodeTime = zapcore.RFC3339TimeEncoder
+	encoder := zapcore.NewConsoleEncoder(format)
+	if p.json {
+		encoder = zapcore.NewJSONEncoder(format)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level)), nil
+}
+
+// connect reaches Temporal.
+func (p *process) connect(ctx context.Context, log *zap.Logger) (client.Client, error) {
+	c, err := workers.Connect(ctx, p.address, p.namespace, log)
+	if err != nil {
+		return nil, withStatus(exitUnreachable, "%w\nStart a server (headgate dev does), or name one with --temporal-address or TEMPORAL_ADDRESS.", err)
+	}
+	return c, nil
+}
+
+// untilSignal ends its context at the first SIGINT or SIGTERM. The second one
+// ends the process at once.
+func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// listen takes a port; a taken one is a clear error that names the flag.
+func listen(flag, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, withStatus(exitUsage, "%s: cannot listen on %s: %w\nIs another headgate running? Choose another port with %s.", flag, address, withoutAddress(err), flag)
+	}
+	return l, nil
+}
+
+// withoutAddress takes the repetition of the address out of a listen error.
+func withoutAddress(err error) error {
+	if e, ok := err.(*net.OpError); ok { //nolint:errorlint // the outermost one is meant
+		return e.Err
+	}
+	return err
+}
+
+// free checks that nobody has a port that a child will listen on.
+func free(flag, address string) error {
+	l, err := listen(flag, address)
+	if err != nil {
+		return err
+	}
+	if err := l.Close(); err != nil {
+		return fmt.Errorf("closing %s: %w", address, err)
+	}
+	return nil
+}

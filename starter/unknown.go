@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headgate/contract"
+)
+
+func newUnknownCommand() *cobra.Command {
+	var d door
+	var tenant string
+	var limit int
+	c := &cobra.Command{
+		Use:   "unknown",
+		Short: "List tasks whose outcome only a person can tell",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			query := url.Values{}
+			if tenant != "" {
+				query.Set("tenant", tenant)
+			}
+			page, err := d.list(c, "/v1/unknown", query, limit)
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return printJSON(c.OutOrStdout(), page)
+			}
+			if len(page.Tasks) == 0 && page.Cursor == "" {
+				_, err := fmt.Fprintln(c.OutOrStdout(), "No outcome is unknown.")
+				return err
+			}
+			if err := printUnknown(c, page.Tasks, time.Now()); err != nil {
+				return err
+			}
+			return more(c.ErrOrStderr(), page)
+		},
+	}
+	d.flags(c)
+	c.Flags().StringVar(&tenant, "tenant", "", "of this tenant only")
+	limitFlag(c, &limit)
+	return c
+}
+
+func printUnknown(c *cobra.Command, tasks []contract.TaskView, now time.Time) error {
+	rows := make([][]string, 0, len(tasks))
+	for _, v := range tasks {
+		row := []string{v.Tenant, v.Key, v.Operation, fmt.Sprint(v.Attempts), v.ErrorClass, age(v.Accepted, now), "", ""}
+		if s := v.Reconciliation; s != nil {
+			row[5], row[6], row[7] = age(&s.Since, now), fmt.Sprint(s.Probes), fmt.Sprint(s.Version)
+		}
+		rows = append(rows, row)
+	}
+	if err := table(c.OutOrStdout(), []string{"TENANT", "KEY", "OPERATION", "ATTEMPT", "REASON", "SINCE", "LOOK-UPS", "VERSION"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(c.ErrOrStderr(), `
+Ask the provider what happened, then say so:
+  headgate resolve TENANT KEY happened|did_not_happen|failed --version VERSION --evidence "how you know"
+A task without a version was ended from outside; nothing waits for its outcome any more.
+`)
+	return err
+}

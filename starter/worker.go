@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headgate/workers"
+)
+
+// drainTime is what running effects get when a worker stops.
+const drainTime = 30 * time.Second
+
+func newWorkerCommand() *cobra.Command {
+	var p process
+	var roles []string
+	var slots int
+	var rate float64
+	c := &cobra.Command{
+		Use:   "worker --role ROLE...",
+		Short: "Run a worker",
+		Long: `Worker runs workflows (role control) or effects (role http). At SIGTERM it takes
+nothing new and lets what runs come to its end; at the second signal it stops at
+once, and what was dispatched is looked up.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			for _, role := range roles {
+				if !slices.Contains(workers.Roles(), role) {
+					return withStatus(exitUsage, "--role %q: want one of %v", role, workers.Roles())
+				}
+			}
+			checked, err := p.load()
+			if err != nil {
+				return err
+			}
+			log, err := p.logger(c.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(c.Context())
+			defer stop()
+			temporal, err := p.connect(ctx, log)
+			if err != nil {
+				return err
+			}
+			defer temporal.Close()
+			return workers.Run(ctx, workers.Options{
+				Client: temporal, Config: checked, Roles: roles, Log: log, Slots: slots, RatePerSecond: rate,
+				Build: buildID(), StopTimeout: drainTime,
+			})
+		},
+	}
+	p.flags(c)
+	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
+	c.Flags().IntVar(&slots, "slots", 0, "effects at one time (default: the worker's own)")
+	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")
+	_ = c.MarkFlagRequired("role") // the flag is there
+	return c
+}
