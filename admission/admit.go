@@ -26,7 +26,7 @@ func (s *State) Refusal(now time.Time, r Request) (Verdict, bool) {
 		now = s.now
 	}
 	if it := s.items[attempt{r.Task, r.Attempt}]; it != nil && it.stand != ended {
-		if it.req.Hash == r.Hash {
+		if it.req.Hash == fingerprint(r.Hash) {
 			return Verdict{}, false
 		}
 		return Verdict{Action: Reject, Reason: KeyReused, Detail: "the key is being admitted with another payload"}, true
@@ -265,6 +265,7 @@ func (s *State) makeRoom(r Request) {
 func (s *State) end(r Request, v Verdict) {
 	s.seq++
 	t := s.tenant(r.Tenant)
+	r.Hash = fingerprint(r.Hash)
 	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost),
 		refuse: v.Reason, detail: v.Detail, retry: v.RetryAfter, confirmed: true}
 	s.items[it.key()] = it

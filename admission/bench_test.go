@@ -1,6 +1,10 @@
 package admission
 
 import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -28,8 +32,13 @@ func filled(b *testing.B, queued, tenants int) (*State, []*item) {
 
 func benchRequest(i, tenants int) Request {
 	return Request{Task: fmt.Sprintf("task/t%d/order-%08d", i%tenants, i), Attempt: 1, Tenant: fmt.Sprintf("t%d", i%tenants), Agent: fmt.Sprintf("agent-%d", i%3),
-		Operation: "charge_card", Priority: Priority(i%4 - 1), Hash: "sha256:0123456789012345678901234567890123456789012345678901234567890123",
+		Operation: "charge_card", Priority: Priority(i%4 - 1), Hash: benchHash(i),
 		Cost: []Cost{{"slots", 1}, {"tokens", 10}}, LeaseFor: Duration(time.Minute)}
+}
+
+func benchHash(i int) string {
+	sum := sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)})
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 var sizes = []struct{ queued, tenants int }{{100, 10}, {100, 100}, {10_000, 1000}}
@@ -92,4 +101,28 @@ func BenchmarkSnapshot(b *testing.B) {
 		raw, _ = json.Marshal(s.Snapshot())
 	}
 	b.ReportMetric(float64(len(raw)), "bytes")
+	b.ReportMetric(float64(deflated(raw)), "deflated_bytes")
+}
+
+func BenchmarkRestore(b *testing.B) {
+	s, _ := filled(b, 10_000, 1000)
+	raw, _ := json.Marshal(s.Snapshot())
+	b.ReportAllocs()
+	for b.Loop() {
+		var snap Snapshot
+		if err := json.Unmarshal(raw, &snap); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := Restore(snap); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func deflated(raw []byte) int {
+	var buf bytes.Buffer
+	w := zlib.NewWriter(&buf)
+	_, _ = w.Write(raw)
+	_ = w.Close()
+	return buf.Len()
 }

@@ -1,6 +1,9 @@
 package admission
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -204,6 +207,13 @@ func (p Policy) Tenant(name string) TenantPolicy {
 	t := p.Default
 	t.Name = name
 	return t
+}
+
+// Digest names the policy: equal ones, once normalized, have the same.
+func (p Policy) Digest() string {
+	raw, _ := json.Marshal(p) // of strings and numbers: it cannot fail
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // Resource finds a resource by name.

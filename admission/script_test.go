@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
-			got := runScript(string(raw), func(s *State) { check(t, s, s.now) })
+			got := runScript(string(raw), func(s *State) { check(t, s) })
 			if *rewrite {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 			}
@@ -53,7 +53,7 @@ func FuzzScript(f *testing.F) {
 		if len(text) > 4000 || strings.Contains(text, "x=") {
 			return
 		}
-		runScript(text, func(s *State) { check(t, s, s.now) })
+		runScript(text, func(s *State) { check(t, s) })
 	})
 }
 

@@ -16,7 +16,8 @@ type Snapshot struct {
 	Virtual    int64           `json:"virtual"`
 	Levels     []Level         `json:"levels,omitempty"`
 	Tenants    []TenantRecord  `json:"tenants,omitempty"`
-	Items      []ItemRecord    `json:"items,omitempty"`
+	Kinds      []Kind          `json:"kinds,omitempty"`
+	Items      []Item          `json:"items,omitempty"`
 	Operations []operationStat `json:"operations,omitempty"`
 	Gates      []gate          `json:"gates,omitempty"`
 	Drain      drain           `json:"drain"`
@@ -49,32 +50,6 @@ type AgentRecord struct {
 	Virtual int64  `json:"virtual,omitempty"`
 }
 
-// ItemRecord is one attempt.
-type ItemRecord struct {
-	Request   Request    `json:"request"`
-	Seq       uint64     `json:"seq"`
-	Stand     string     `json:"stand"`
-	Arrival   time.Time  `json:"arrival"`
-	Lease     *Lease     `json:"lease,omitempty"`
-	Charge    int64      `json:"charge,omitempty"`
-	Ticket    string     `json:"ticket,omitempty"`
-	StartBy   *time.Time `json:"start_by,omitempty"`
-	Confirmed bool       `json:"confirmed,omitempty"`
-	Grace     bool       `json:"grace,omitempty"`
-	Due       *time.Time `json:"due,omitempty"`
-	Refuse    Reason     `json:"refuse,omitempty"`
-	Detail    string     `json:"detail,omitempty"`
-	Retry     Duration   `json:"retry,omitempty"`
-	DeliverAt *time.Time `json:"deliver_at,omitempty"`
-	Tries     int        `json:"tries,omitempty"`
-}
-
-const standEnded = "ended"
-
-func (s stand) String() string {
-	return [...]string{StandDelayed, StandQueued, StandLeased, standEnded}[s]
-}
-
 // Snapshot writes the state down. Tenants that hold nothing and have no credit
 // or debt worth remembering are left out.
 func (s *State) Snapshot() Snapshot {
@@ -105,32 +80,12 @@ func (s *State) Snapshot() Snapshot {
 		}
 		out.Tenants = append(out.Tenants, rec)
 	}
+	k := newKinds()
 	for _, it := range s.ordered() {
-		out.Items = append(out.Items, it.record(s.now))
+		out.Items = append(out.Items, k.item(it, s.now))
 	}
+	out.Kinds = k.list
 	return out
-}
-
-func (it *item) record(now time.Time) ItemRecord {
-	rec := ItemRecord{Request: it.req, Seq: it.seq, Stand: it.stand.String(), Arrival: it.arrival, Charge: it.charge,
-		Ticket: it.ticket, Confirmed: it.confirmed, Grace: it.grace, Refuse: it.refuse, Detail: it.detail, Retry: it.retry, Tries: it.tries}
-	if it.stand == leased {
-		lease := it.lease
-		rec.Lease = &lease
-	}
-	if !it.startBy.IsZero() {
-		rec.StartBy = &it.startBy
-	}
-	if due := it.due; !due.IsZero() {
-		rec.Due = &due
-	} else if it.stand == leased || !it.confirmed {
-		rec.Due = &now // an inspection was under way
-	}
-	if it.deliver {
-		at := it.deliverAt
-		rec.DeliverAt = &at
-	}
-	return rec
 }
 
 // Restore is the inverse of Snapshot. It refuses a snapshot that no State can
@@ -168,7 +123,10 @@ func Restore(snap Snapshot) (*State, error) {
 		}
 	}
 	for _, rec := range snap.Items {
-		if err := s.restoreItem(rec); err != nil {
+		if rec.Kind < 0 || rec.Kind >= len(snap.Kinds) {
+			return nil, fmt.Errorf("snapshot: item %d has kind %d of %d", rec.Seq, rec.Kind, len(snap.Kinds))
+		}
+		if err := s.restoreItem(rec, snap.Kinds[rec.Kind]); err != nil {
 			return nil, err
 		}
 	}
@@ -179,56 +137,4 @@ func Restore(snap Snapshot) (*State, error) {
 		s.virtual = virtual
 	}
 	return s, nil
-}
-
-func (s *State) restoreItem(rec ItemRecord) error {
-	t := s.tenant(rec.Request.Tenant)
-	it := &item{req: rec.Request, seq: rec.Seq, arrival: rec.Arrival, charge: rec.Charge, ticket: rec.Ticket,
-		confirmed: rec.Confirmed, grace: rec.Grace, refuse: rec.Refuse, detail: rec.Detail, retry: rec.Retry, tries: rec.Tries,
-		tenant: t, agent: t.agent(rec.Request.Agent), class: s.classFor(rec.Request.Operation, rec.Request.Cost)}
-	if s.items[it.key()] != nil {
-		return fmt.Errorf("snapshot: attempt %d of %q is there twice", rec.Request.Attempt, rec.Request.Task)
-	}
-	if p := rec.Request.Priority; p < Low || p > Critical {
-		return fmt.Errorf("snapshot: %q has priority %d", rec.Request.Task, p)
-	}
-	if rec.StartBy != nil {
-		it.startBy = *rec.StartBy
-	}
-	switch rec.Stand {
-	case StandDelayed, StandQueued:
-		it.stand = queued
-		if rec.Stand == StandDelayed {
-			it.stand = delayed
-		}
-		own := it.agent.virtual // likewise
-		s.insert(it)
-		it.agent.virtual = own
-	case StandLeased:
-		if rec.Lease == nil {
-			return fmt.Errorf("snapshot: %q is leased without a lease", rec.Request.Task)
-		}
-		it.stand, it.lease, it.granted = leased, *rec.Lease, rec.Lease.Granted
-		s.items[it.key()] = it
-		for _, c := range it.req.Cost {
-			if i, ok := s.indexOf[c.Resource]; ok && s.resources[i].Per == 0 {
-				s.resources[i].take(c.Amount)
-			}
-		}
-		t.inFlight++
-		it.agent.inFlight++
-		s.inFlight++
-	case standEnded:
-		it.stand = ended
-		s.items[it.key()] = it
-	default:
-		return fmt.Errorf("snapshot: %q stands %q", rec.Request.Task, rec.Stand)
-	}
-	if rec.Due != nil {
-		s.audit(it, *rec.Due)
-	}
-	if rec.DeliverAt != nil {
-		s.send(it, *rec.DeliverAt)
-	}
-	return nil
 }

@@ -150,6 +150,7 @@ func (s *State) classFor(operation string, cost []Cost) *class {
 func (s *State) add(r Request) *item {
 	s.seq++
 	t := s.tenant(r.Tenant)
+	r.Hash = fingerprint(r.Hash)
 	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost)}
 	if r.NotBefore != nil && r.NotBefore.After(s.now) {
 		it.arrival, it.stand = *r.NotBefore, delayed

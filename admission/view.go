@@ -10,6 +10,7 @@ type View struct {
 	Hard      int            `json:"hard"`
 	OldestAge Duration       `json:"oldest_age"` // of the tasks that their own tenant does not hold back
 	InFlight  int            `json:"in_flight"`  // leases out
+	Policy    string         `json:"policy"`     // digest of the one in force
 	Interval  Duration       `json:"interval"`   // mean time between grants under backlog; zero: not known
 	Resources []ResourceView `json:"resources"`
 	Tenants   []TenantView   `json:"tenants"`

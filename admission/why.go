@@ -89,7 +89,7 @@ func (s *State) View(now time.Time) View {
 		now = s.now
 	}
 	v := View{Now: now, Depth: s.depth, Soft: s.policy.Queue.Soft, Hard: s.policy.Queue.Hard,
-		InFlight: s.inFlight, Interval: s.drain.Interval, Resources: []ResourceView{}, Tenants: []TenantView{}}
+		InFlight: s.inFlight, Policy: s.policy.Digest(), Interval: s.drain.Interval, Resources: []ResourceView{}, Tenants: []TenantView{}}
 	if t, ok := s.oldest.top(); ok {
 		v.OldestAge = Duration(now.Sub(t.first.arrival))
 	}
