@@ -31,7 +31,7 @@ func (a *attempt) prepare(ctx context.Context, giveUp context.CancelCauseFunc) (
 		} else if ctx.Err() != nil {
 			// The type's own word is better than "no time", not than the others.
 			var refusal *Refusal
-			if why := whyDone(ctx); why != errNoTime || !errors.As(err, &refusal) {
+			if why := whyDone(ctx); !errors.Is(why, errNoTime) || !errors.As(err, &refusal) {
 				err = why
 			}
 		}

@@ -107,6 +107,24 @@ var cases = []struct {
 		tr.undone(t, admission.NotDispatched, "fenced")
 		require.LessOrEqual(t, time.Since(start), testHeartbeat/2)
 	}},
+	{"checkpoint without an answer, and the claim lost", func(t *testing.T, tr *trial) {
+		tr.server.answer = func(ctx context.Context, b contract.Beat) error {
+			switch b.Step {
+			case admission.StepDispatching:
+				<-ctx.Done()
+				return ctx.Err()
+			case admission.StepResponded:
+				return errNotFound
+			}
+			return nil
+		}
+		tr.run()
+		require.Error(t, tr.err)
+		require.Zero(t, tr.world.effects())
+		late := tr.server.evidence()
+		require.Len(t, late, 1, "the mark may be stored; that nothing was sent is worth telling")
+		require.Equal(t, admission.NotDispatched, late[0].Outcome.Class)
+	}},
 	{"cancelled before the checkpoint", func(t *testing.T, tr *trial) {
 		tr.server.answer = on(admission.StepDispatching, cancelRequested())
 		tr.run()

@@ -103,7 +103,7 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 // seal closes the connection and tells whether a byte may have left. A write
 // that the transport has not begun by now, never begins.
 func (c *guardedConn) seal() (sent bool) {
-	_ = c.Conn.Close()
+	_ = c.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over == nil {

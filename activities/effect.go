@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -124,16 +125,21 @@ func (a *attempt) run(ctx context.Context, stopping <-chan struct{}) (contract.O
 	if err != nil {
 		return a.undone(err), nil
 	}
-	// 4. Checkpoint: the server knows that the effect is about to leave.
-	guard, err := a.checkpoint(before)
-	if err != nil {
-		return a.undone(err), nil
-	}
-	// 5. The effect itself.
+	// From here on, only the end of the worker's patience breaks off.
 	after, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
+	// 4. Checkpoint: the server knows that the effect is about to leave.
+	guard, err := a.checkpoint(before)
+	switch {
+	case err != nil && guard == nil:
+		return a.undone(err), nil
+	case err != nil:
+		// It may know that, and it is not so.
+		return a.respond(after, a.undone(err))
+	}
+	// 5. The effect itself.
 	defer context.AfterFunc(ctx, func() {
-		if why := whyDone(ctx); why == errStopping {
+		if why := whyDone(ctx); errors.Is(why, errStopping) {
 			guard.close(why)
 			abort(why)
 		}
@@ -189,8 +195,10 @@ func (a *attempt) inTime() error {
 
 // checkpoint is the durable mark. With less time left than the effect may take
 // it is not made: the attempt would end under a running effect. The send-by
-// time counts from when the beat was sent, so it ends before the server could
+// time counts from when the beat was sent, so it comes before the server could
 // give the claim away; a quarter of the heartbeat timeout is the margin.
+//
+// An error with a guard means that the mark may be stored all the same.
 func (a *attempt) checkpoint(ctx context.Context) (*Guard, error) {
 	if ctx.Err() != nil {
 		return nil, whyDone(ctx)
@@ -204,13 +212,16 @@ func (a *attempt) checkpoint(ctx context.Context) (*Guard, error) {
 	}
 	guard := &Guard{now: a.now}
 	said, why := a.pulse.advance(ctx, func(b *contract.Beat, sent time.Time) {
-		guard.sendBy = sent.Add(a.pulse.timeout - a.pulse.timeout/4)
+		guard.sendBy = sent.Add(min(a.pulse.timeout-a.pulse.timeout/4, a.in.Operation.Timeout.D()))
 		b.Step, b.Dispatching, b.SendBy = admission.StepDispatching, sent, guard.sendBy
 	})
-	if said != acknowledged {
+	switch said {
+	case acknowledged:
+		return guard, nil
+	case claimLost:
 		return nil, why
 	}
-	return guard, nil
+	return guard, why
 }
 
 // effect runs the type's effect while the checkpoint is repeated.

@@ -34,9 +34,11 @@ func invalid(what string, cause error) error {
 	return temporal.NewNonRetryableApplicationError(what, contract.InvalidError, cause)
 }
 
-// fenced is not retryable: another attempt, if any, belongs to the workflow.
+// fenced is not retryable, since another attempt is the workflow's business, and
+// benign, since it is no fault of the worker's.
 func fenced() error {
-	return temporal.NewNonRetryableApplicationError("the attempt has lost its claim", FencedError, nil)
+	return temporal.NewApplicationErrorWithOptions("the attempt has lost its claim", FencedError,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign})
 }
 
 // Refusal is an error of Type.Prepare that says what the attempt's outcome is.

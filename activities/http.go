@@ -136,6 +136,7 @@ func (e *httpEffect) Close() error {
 // Effect sends the request and reads the answer.
 func (e *httpEffect) Effect(ctx context.Context, guard *Guard) contract.Outcome {
 	e.conn.guard = guard
+	defer context.AfterFunc(ctx, func() { _ = e.conn.Close() })() // whatever the transport makes of it
 	transport := &http.Transport{
 		DialContext:            e.conn.take,
 		DialTLSContext:         e.conn.take, // its TLS is up

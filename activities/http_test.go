@@ -142,6 +142,10 @@ func TestBrokenExchanges(t *testing.T) {
 		{"reset in the body", func(c *net.TCPConn, _ *http.Request) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"id\"")
 		}, "unexpected_answer", 200},
+		{"another protocol", func(c *net.TCPConn, _ *http.Request) {
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		}, "unexpected_answer", 101},
 		{"slow drip", func(c *net.TCPConn, _ *http.Request) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 			tick := time.NewTicker(10 * time.Millisecond)

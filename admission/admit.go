@@ -205,7 +205,8 @@ func (s *State) verdict(it *item) Verdict {
 	t := it.tenant
 	v.Position, v.Estimate = t.queued, Duration(s.wait(t, t.queued))
 	v.Reason, v.Resource = s.waitsOn(it)
-	if v.Reason == TenantPaused || v.Reason == NotYet || s.depth > s.policy.Queue.Hard {
+	held := v.Reason == TenantPaused || v.Reason == NotYet || v.Reason == BreakerOpen || v.Reason == ProviderHold
+	if held || s.depth > s.policy.Queue.Hard {
 		v.Action = Defer
 	}
 	return v

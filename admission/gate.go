@@ -83,6 +83,27 @@ func (g *gate) passes(now time.Time) bool {
 	return !g.until().After(now) && (!g.Half || g.Probe.Task == "")
 }
 
+// reason names what is not plainly open about the door.
+func (g *gate) reason(now time.Time) Reason {
+	switch {
+	case g.Open.After(now):
+		return BreakerOpen
+	case g.Held.After(now):
+		return ProviderHold
+	case g.Half:
+		return BreakerProbe
+	}
+	return ""
+}
+
+func (g *gate) view(now time.Time) (GateView, bool) {
+	v := GateView{Operation: g.Name, State: g.reason(now), Probe: g.Probe.Task}
+	if until := g.until(); until.After(now) {
+		v.Until = &until
+	}
+	return v, v.State != ""
+}
+
 func (s *State) gate(operation string) *gate {
 	i, ok := slices.BinarySearchFunc(s.gates, operation, func(g *gate, n string) int { return compare(g.Name, n) })
 	if !ok {

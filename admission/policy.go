@@ -81,7 +81,7 @@ func (p Policy) Normalize() Policy {
 		p.Queue.Hard = 1000
 	}
 	if p.Queue.Soft == 0 {
-		p.Queue.Soft = p.Queue.Hard * 4 / 5
+		p.Queue.Soft = max(1, p.Queue.Hard*4/5)
 	}
 	p.Default.Weight = max(1, p.Default.Weight)
 	p.Tenants = slices.Clone(p.Tenants)

@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
-			got := runScript(string(raw), func(s *State) { check(t, s) })
+			got := runScript(string(raw), observer(t, string(raw)))
 			if *rewrite {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 			}
@@ -53,8 +53,17 @@ func FuzzScript(f *testing.F) {
 		if len(text) > 4000 || strings.Contains(text, "x=") {
 			return
 		}
-		runScript(text, func(s *State) { check(t, s) })
+		runScript(text, observer(t, text))
 	})
+}
+
+func observer(t *testing.T, text string) func(*State) {
+	return func(s *State) {
+		check(t, s)
+		if !strings.Contains(text, "configure") {
+			checkLimits(t, s)
+		}
+	}
 }
 
 // script is the interpreter.
@@ -163,6 +172,18 @@ func (sc *script) do(words []string) string {
 		}
 		sc.s = s
 		return "ok"
+	case "configure":
+		was := sc.s
+		out := sc.budget(a)
+		next := sc.s
+		sc.s = was
+		if next == was {
+			return out
+		}
+		if err := sc.s.Configure(sc.now, next.policy); err != nil {
+			return err.Error()
+		}
+		return "ok"
 	case "why":
 		return sc.eachName(a, func(n string) string { return whyText(sc.s.Why(n)) })
 	case "view":
@@ -184,6 +205,9 @@ func (sc *script) budget(a args) string {
 		for _, v := range a.named[name] {
 			parts := strings.Split(v, "/")
 			r := Resource{Name: name, Concurrent: int64(number(parts[0]))}
+			if n, adaptive := strings.CutSuffix(parts[0], "~"); adaptive {
+				r.Concurrent, r.Adapt = int64(number(n)), &Adapt{Min: 1}
+			}
 			if len(parts) > 1 {
 				r = Resource{Name: name, Amount: int64(number(parts[0])), Per: Duration(duration(parts[1]))}
 			}
@@ -216,6 +240,10 @@ func (sc *script) budget(a args) string {
 		} else {
 			p.Tenants = append(p.Tenants, t)
 		}
+	}
+	for _, v := range a.named["op"] { // op=name:drop_oldest:failures
+		parts := append(strings.Split(v, ":"), "", "")
+		p.Operations = append(p.Operations, OperationPolicy{Name: parts[0], WhenFull: WhenFull(parts[1]), Breaker: Breaker{Failures: number(parts[2])}})
 	}
 	s, err := New(p.Normalize(), "", sc.now)
 	if err != nil {
@@ -290,7 +318,7 @@ func (sc *script) advance(a args) string {
 
 func (sc *script) report(a args) string {
 	return sc.eachName(a, func(n string) string {
-		r := Report{Task: n, Attempt: number(a.get("attempt", "1")), Kind: a.get("kind", Released), Class: Class(a.get("class", "succeeded")),
+		r := Report{Task: n, Attempt: number(a.get("attempt", "1")), Kind: a.get("kind", Released), Class: Class(a.get("class", "succeeded")), Reason: a.get("reason", ""), RetryAfter: Duration(duration(a.get("retry_after", "0s"))),
 			Grace: Duration(duration(a.get("grace", "0s"))), Ticket: a.get("ticket", "")}
 		for _, c := range a.named["cost"] {
 			n, v, _ := strings.Cut(c, ":")
@@ -348,7 +376,7 @@ func viewText(v View) string {
 		if r.Per > 0 {
 			out = append(out, fmt.Sprintf("%s level=%d", r.Name, r.Level))
 		} else {
-			out = append(out, fmt.Sprintf("%s used=%d of %d", r.Name, r.Used, r.Concurrent))
+			out = append(out, fmt.Sprintf("%s used=%d of %d", r.Name, r.Used, r.Limit))
 		}
 	}
 	for _, t := range v.Tenants {

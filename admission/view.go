@@ -14,6 +14,7 @@ type View struct {
 	Interval  Duration       `json:"interval"`   // mean time between grants under backlog; zero: not known
 	Resources []ResourceView `json:"resources"`
 	Tenants   []TenantView   `json:"tenants"`
+	Gates     []GateView     `json:"gates,omitempty"`  // operations whose door is not plainly open
 	Leases    []LeaseView    `json:"leases,omitempty"` // oldest first, at most MaxLeasesShown
 }
 
@@ -23,9 +24,19 @@ const MaxLeasesShown = 200
 // ResourceView is one resource and its use.
 type ResourceView struct {
 	Resource
+	Limit int64      `json:"limit"`          // concurrent: in force now; below the declared one while it adapts
+	Held  *time.Time `json:"held,omitempty"` // until then the provider wants nothing
 	Used  int64      `json:"used"`           // concurrent: leased now
 	Level int64      `json:"level"`          // interval: what may be spent now; negative: a debt
 	Next  *time.Time `json:"next,omitempty"` // interval: when the blocked head fits
+}
+
+// GateView is the door of one operation.
+type GateView struct {
+	Operation string     `json:"operation"`
+	State     Reason     `json:"state"` // provider_hold, breaker_open or breaker_probe
+	Until     *time.Time `json:"until,omitempty"`
+	Probe     string     `json:"probe,omitempty"` // the task that goes first
 }
 
 // TenantView is one tenant.

@@ -19,13 +19,8 @@ func (s *State) waitsOn(it *item) (Reason, string) {
 	case t.agentFull(it.agent):
 		return AgentInFlight, ""
 	}
-	switch g := it.class.gate; {
-	case g.Open.After(s.now):
-		return BreakerOpen, ""
-	case g.Held.After(s.now):
-		return ProviderHold, ""
-	case !g.passes(s.now):
-		return BreakerProbe, ""
+	if reason := it.class.gate.reason(s.now); reason != "" && !it.class.gate.passes(s.now) {
+		return reason, ""
 	}
 	for _, c := range it.req.Cost {
 		if i, ok := s.indexOf[c.Resource]; ok && s.resources[i].held.After(s.now) {
@@ -95,7 +90,11 @@ func (s *State) View(now time.Time) View {
 	}
 	for _, r := range s.resources { // a copy of each, so that refill stays here
 		r.refill(now)
-		rv := ResourceView{Resource: r.Resource, Used: r.used, Level: r.level}
+		rv := ResourceView{Resource: r.Resource, Limit: r.limit, Used: r.used, Level: r.level}
+		if r.held.After(now) {
+			held := r.held
+			rv.Held = &held
+		}
 		if !r.next.IsZero() {
 			next := r.next
 			rv.Next = &next
@@ -105,6 +104,11 @@ func (s *State) View(now time.Time) View {
 	for _, t := range s.tenants {
 		if tv, ok := s.viewTenant(t, now); ok {
 			v.Tenants = append(v.Tenants, tv)
+		}
+	}
+	for _, g := range s.gates {
+		if gv, ok := g.view(now); ok {
+			v.Gates = append(v.Gates, gv)
 		}
 	}
 	v.Leases = s.viewLeases()

@@ -12,10 +12,8 @@ import (
 // unknown as well.
 func readBudget(s *section) admission.Policy {
 	var p admission.Policy
-	before := len(s.errors)
-	at, ok := s.need("budget", "{resources: {calls: {concurrent: 4}}}")
-	if ok {
-		b := s.childOf(at)
+	if f, ok := s.need("budget", "{resources: {calls: {concurrent: 4}}}"); ok {
+		b := s.childOf(f)
 		if f, ok := b.need("resources", "{calls: {concurrent: 4}}"); ok {
 			all := b.childOf(f)
 			fields := all.fields("resource")
@@ -42,11 +40,7 @@ func readBudget(s *section) admission.Policy {
 			p.Tenants = append(p.Tenants, t)
 		}
 	}
-	p = p.Normalize()
-	if err := p.Validate(); err != nil && len(s.errors) == before {
-		s.add(at.place, "budget", "%v", err) // a rule that this package does not know
-	}
-	return p
+	return p.Normalize()
 }
 
 func readResource(name string, s *section) admission.Resource {
@@ -54,13 +48,22 @@ func readResource(name string, s *section) admission.Resource {
 	out := admission.Resource{Name: name}
 	concurrent, per, amount, burst := s.has("concurrent"), s.has("per"), s.has("amount"), s.has("burst")
 	interval := per || amount || burst
+	adapt, adapts := s.field("adapt")
 	switch {
 	case s.n == nil:
 	case concurrent && interval:
 		s.add(s.place, s.path, "it is either concurrent or per interval: keep `concurrent`, or `per` and `amount`")
 	case concurrent:
 		out.Concurrent = s.whole("concurrent", 0, 1, admission.MaxAmount)
+		if adapts {
+			a := s.childOf(adapt)
+			out.Adapt = &admission.Adapt{Min: a.whole("min", 1, 1, max(1, out.Concurrent))}
+			a.done()
+		}
 	case interval:
+		if adapts {
+			s.add(adapt.place, s.path, "only a concurrent resource adapts: remove adapt")
+		}
 		if _, ok := s.need("per", "1m"); ok {
 			out.Per = s.span("per", 0, time.Millisecond, admission.MaxPer)
 		}
@@ -90,6 +93,31 @@ func readQueue(s *section) admission.QueuePolicy {
 	}
 	s.done()
 	return q
+}
+
+// readGate reads what admission does for one operation; nothing, if the file does
+// not say: the policy has defaults for operations that are not in it.
+func readGate(name string, s *section) (admission.OperationPolicy, bool) {
+	p := admission.OperationPolicy{Name: name}
+	p.WhenFull = admission.WhenFull(s.oneOf("when_full", "", string(admission.WhenFullReject),
+		string(admission.WhenFullDefer), string(admission.WhenFullDropOldest)))
+	f, ok := s.field("breaker")
+	switch {
+	case !ok:
+	case f.value.kind == text && f.value.text == "off":
+		p.Breaker.Failures = -1
+	default:
+		b := s.childOf(f)
+		p.Breaker.Failures = int(b.whole("failures", 0, 1, 1000))
+		p.Breaker.Open = b.span("open", 0, time.Millisecond, 24*time.Hour)
+		p.Breaker.MaxOpen = b.span("max_open", 0, time.Millisecond, 24*time.Hour)
+		all := admission.Policy{Operations: []admission.OperationPolicy{p}}.Normalize().Operations[0].Breaker
+		if f, ok := b.field("max_open"); ok && all.Open > all.MaxOpen {
+			b.errorAt(f, "open (%s) is above max_open (%s): write open <= max_open", brief(all.Open.D()), brief(all.MaxOpen.D()))
+		}
+		b.done()
+	}
+	return p, ok || s.has("when_full")
 }
 
 func readTenant(s *section) admission.TenantPolicy {

@@ -23,7 +23,7 @@ import (
 // line, and is looked at inside loops.
 const (
 	maxExpression = 4096 // characters
-	maxEvalCost   = 1_000_000
+	maxEvalCost   = 300_000
 	maxEvalTime   = time.Second
 	checkEvery    = 16 // iterations of a loop
 )

@@ -73,7 +73,11 @@ func Parse(name string, data []byte) (*Config, error) {
 
 func (c *Config) read(s *section) {
 	c.Budget = readBudget(s)
-	c.Operations = readOperations(s, c.Budget)
+	c.Operations = readOperations(s, &c.Budget)
+	c.Budget = c.Budget.Normalize()
+	if err := c.Budget.Validate(); err != nil && len(s.errors) == 0 {
+		s.add(s.place, "budget", "%v", err) // a rule that this package does not know
+	}
 
 	c.Gateway.Listen = DefaultListen
 	if g := s.child("gateway"); g != nil {

@@ -12,7 +12,8 @@ import (
 // operationTypes are the operation types that the file may name.
 var operationTypes = []string{"http"}
 
-func readOperations(root *section, budget admission.Policy) []Operation {
+// readOperations also puts into the budget what admission must know of them.
+func readOperations(root *section, budget *admission.Policy) []Operation {
 	f, ok := root.need("operations", "{charge_card: {type: http, ...}}")
 	if !ok {
 		return nil
@@ -24,7 +25,11 @@ func readOperations(root *section, budget admission.Policy) []Operation {
 	}
 	var out []Operation
 	for _, f := range fields {
-		out = append(out, readOperation(f.name, s.childOf(f), budget))
+		o := s.childOf(f)
+		if gate, ok := readGate(f.name, o); ok {
+			budget.Operations = append(budget.Operations, gate)
+		}
+		out = append(out, readOperation(f.name, o, *budget))
 	}
 	slices.SortFunc(out, func(a, b Operation) int { return strings.Compare(a.Declared.Name, b.Declared.Name) })
 	return out

@@ -51,6 +51,18 @@ type PauseRequest struct {
 	Until     *time.Time `json:"until,omitempty"` // nil: until resumed
 }
 
+// ConfigureRequest puts another policy in force.
+type ConfigureRequest struct {
+	Policy admission.Policy `json:"policy"`
+	Actor  string           `json:"actor"`
+}
+
+// ConfigureReply names the policies before and after.
+type ConfigureReply struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
 // WhyRequest asks about one task.
 type WhyRequest struct {
 	Task string `json:"task"`

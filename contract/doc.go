@@ -27,12 +27,13 @@ const (
 
 // Messages of the Budget workflow.
 const (
-	AdmitUpdate   = "admit"
-	PauseUpdate   = "pause"
-	RequestSignal = "request"
-	ReportSignal  = "report"
-	SnapshotQuery = "snapshot"
-	WhyQuery      = "why"
+	AdmitUpdate     = "admit"
+	PauseUpdate     = "pause"
+	ConfigureUpdate = "configure"
+	RequestSignal   = "request"
+	ReportSignal    = "report"
+	SnapshotQuery   = "snapshot"
+	WhyQuery        = "why"
 )
 
 // Messages of the Task workflow. Cancellation is Temporal's own request.

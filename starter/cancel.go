@@ -9,6 +9,10 @@ import (
 
 func newCancelCommand() *cobra.Command {
 	var d door
+	var order struct {
+		Actor  string `json:"actor,omitempty"`
+		Reason string `json:"reason,omitempty"`
+	}
 	c := &cobra.Command{
 		Use:   "cancel TENANT KEY",
 		Short: "Ask for a task to be cancelled before it is dispatched",
@@ -21,12 +25,14 @@ cannot be cancelled: its outcome decides.`,
 				return err
 			}
 			var view contract.TaskView
-			if err := d.post(c.Context(), gateway.TaskPath(tenant, key)+"/cancel", nil, &view); err != nil {
+			if err := d.post(c.Context(), gateway.TaskPath(tenant, key)+"/cancel", order, &view); err != nil {
 				return err
 			}
 			return d.showTask(c, view, 0)
 		},
 	}
 	d.flags(c)
+	c.Flags().StringVar(&order.Reason, "reason", "", "why, for everybody to see")
+	actorFlag(c, &order.Actor)
 	return c
 }

@@ -55,7 +55,7 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 			return d.run(ctx, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	d.process.flags(c)
+	d.process.flags(c, "warn")
 	f := c.Flags()
 	f.StringVar(&d.data, "data", ".headgate", "folder of all data")
 	f.StringVar(&d.listen, "listen", "", "host:port of the gateway (default: gateway.listen of the configuration)")
@@ -155,19 +155,19 @@ func (d *dev) greet(ctx context.Context, stdout io.Writer, url, ui string, check
 	if d.sample {
 		fmt.Fprintf(stdout, "  third party  http://%s\n", d.sampleListen)
 	}
-	gatewayFlag := ""
+	self, gatewayFlag := os.Args[0], ""
 	if url != defaultGateway {
 		gatewayFlag = " --gateway " + url
 	}
 	fmt.Fprintf(stdout, "\nTry, in another terminal:\n")
 	if len(sent) > 0 {
-		fmt.Fprintf(stdout, "  headgate explain acme %s%s\n", sent[0], gatewayFlag)
+		fmt.Fprintf(stdout, "  %s explain acme %s%s\n", self, sent[0], gatewayFlag)
 	}
 	for _, try := range []string{"list", "queue", "unknown"} {
-		fmt.Fprintf(stdout, "  headgate %s%s\n", try, gatewayFlag)
+		fmt.Fprintf(stdout, "  %s %s%s\n", self, try, gatewayFlag)
 	}
 	if len(checked.Operations) > 0 {
-		fmt.Fprintf(stdout, "  headgate submit %s --tenant acme --key my-first --payload '{\"amount\": 1200}' --wait%s\n", checked.Operations[0].Declared.Name, gatewayFlag)
+		fmt.Fprintf(stdout, "  %s submit %s --tenant acme --key my-first --payload '{\"amount\": 1200}' --wait%s\n", self, checked.Operations[0].Declared.Name, gatewayFlag)
 	}
 	fmt.Fprintf(stdout, "\nStop with Ctrl-C; the next start goes on where this one stopped.\n")
 	<-ctx.Done() // the parts end together

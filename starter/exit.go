@@ -71,9 +71,9 @@ func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	status := exitUsage
+	status, hint := exitUsage, true
 	if own := (*commandError)(nil); errors.As(err, &own) {
-		status, err = exitInternal, own.error
+		status, hint, err = exitInternal, false, own.error
 	}
 	if special := (*statusError)(nil); errors.As(err, &special) {
 		status = special.status
@@ -81,7 +81,7 @@ func exitStatus(err error, stderr io.Writer) int {
 	if text := err.Error(); text != "" {
 		fmt.Fprintf(stderr, "headgate: %s\n", text)
 	}
-	if status == exitUsage {
+	if hint {
 		fmt.Fprintln(stderr, `See "headgate help" or add --help to the command.`)
 	}
 	return status

@@ -46,7 +46,7 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 			return serveGateway(ctx, listener, temporal, checked, log)
 		},
 	}
-	p.flags(c)
+	p.flags(c, "info")
 	c.Flags().StringVar(&address, "listen", "", "host:port (default: gateway.listen of the configuration)")
 	return c
 }

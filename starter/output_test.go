@@ -122,17 +122,13 @@ func TestOrdersSend(t *testing.T) {
 		"POST /v1/tenants/acme/resume": {[]string{"resume", "acme"}, `{"actor": "mara"}`},
 		"POST /v1/tasks/acme/a%2Fb/resolve": {[]string{"resolve", "acme", "a/b", "failed", "--version", "2", "--evidence", "seen", "--id", "d-1"},
 			`{"id": "d-1", "actor": "mara", "outcome": "failed", "evidence": "seen", "version": 2}`},
-		"POST /v1/tasks/acme/a%2Fb/cancel": {[]string{"cancel", "acme/a/b"}, ``},
+		"POST /v1/tasks/acme/a%2Fb/cancel": {[]string{"cancel", "acme/a/b", "--reason", "typo"}, `{"actor": "mara", "reason": "typo"}`},
 	} {
 		t.Run(line, func(t *testing.T) {
 			g := newCannedGateway(t, map[string][]canned{line: {{200, map[string]any{}}}})
 			require.Equal(t, exitDone, command("", c.args...).status)
 			require.Len(t, g.requests, 1)
-			if c.body == "" {
-				assert.Empty(t, g.requests[0].body)
-			} else {
-				assert.JSONEq(t, c.body, g.requests[0].body)
-			}
+			assert.JSONEq(t, c.body, g.requests[0].body)
 		})
 	}
 }

@@ -28,11 +28,11 @@ type process struct {
 	json      bool // log lines as JSON
 }
 
-func (p *process) flags(c *cobra.Command) {
+func (p *process) flags(c *cobra.Command, level string) {
 	configFlag(c, &p.file)
 	c.Flags().StringVar(&p.address, "temporal-address", "", "host:port of Temporal (default: configuration, then TEMPORAL_ADDRESS)")
 	c.Flags().StringVar(&p.namespace, "namespace", "", "Temporal namespace (default: configuration, then TEMPORAL_NAMESPACE)")
-	c.Flags().StringVar(&p.level, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&p.level, "log-level", level, "debug, info, warn or error")
 	c.Flags().BoolVar(&p.json, "log-json", false, "log lines as JSON")
 }
 
@@ -83,7 +83,7 @@ func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 func listen(flag, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, withStatus(exitUsage, "%s: cannot listen on %s: %w\nIs another headgate running? Choose another port with %s.", flag, address, withoutAddress(err), flag)
+		return nil, withStatus(exitInternal, "%s: cannot listen on %s: %w\nIs another headgate running? Choose another port with %s.", flag, address, withoutAddress(err), flag)
 	}
 	return l, nil
 }

@@ -52,7 +52,7 @@ once, and what was dispatched is looked up.`,
 			})
 		},
 	}
-	p.flags(c)
+	p.flags(c, "info")
 	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
 	c.Flags().IntVar(&slots, "slots", 0, "effects at one time (default: the worker's own)")
 	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")

@@ -60,7 +60,7 @@ func (o Options) normalize() (Options, error) {
 		return o, errors.New("workers: client, config and log are needed")
 	case o.Slots < 0:
 		return o, fmt.Errorf("workers: slots is %d: want 1 or more", o.Slots)
-	case !(o.RatePerSecond >= 0) || math.IsInf(o.RatePerSecond, 0):
+	case o.RatePerSecond < 0, math.IsNaN(o.RatePerSecond), math.IsInf(o.RatePerSecond, 0):
 		return o, fmt.Errorf("workers: rate is %v per second: want 0 or more", o.RatePerSecond)
 	case o.StopTimeout < 0:
 		return o, fmt.Errorf("workers: stop timeout is %s: want 0 or more", o.StopTimeout)
@@ -100,15 +100,20 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	worker.SetStickyWorkflowCacheSize(stickyWorkflows)
 
-	fatal := make(chan error, len(chosen))
+	// At the end: call off what runs aside, wait for it, then drain the workers.
 	var started []worker.Worker
-	defer func() { stop(started) }()
+	defer func() {
+		stop(started)
+		o.Log.Info("workers stopped", zap.Int("workers", len(started)))
+	}()
 	var aside sync.WaitGroup
 	defer aside.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	fatal := make(chan error, len(chosen))
 	for _, r := range chosen {
 		w, identity := r.worker(o, fatal)
 		if err := w.Start(); err != nil {
@@ -125,7 +130,6 @@ func Run(ctx context.Context, o Options) error {
 		o.Log.Info("workers are stopping", zap.Duration("stop_timeout", o.StopTimeout))
 		return nil
 	case err := <-fatal:
-		cancel()
 		return err
 	}
 }

@@ -83,6 +83,10 @@ func (b *budget) handle(ctx workflow.Context) error {
 		workflow.UpdateHandlerOptions{Validator: validatePause}); err != nil {
 		return err
 	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, contract.ConfigureUpdate, b.configure,
+		workflow.UpdateHandlerOptions{Validator: validateConfigure}); err != nil {
+		return err
+	}
 	if err := workflow.SetQueryHandler(ctx, contract.SnapshotQuery, func() (admission.View, error) {
 		return b.state.View(workflow.Now(ctx)), nil
 	}); err != nil {
@@ -138,6 +142,25 @@ func (b *budget) pause(ctx workflow.Context, in contract.PauseRequest) (contract
 		Dispatch: in.Dispatch, Admission: in.Admission, Reason: in.Reason, Actor: in.Actor, Until: in.Until})
 	b.dirty = true
 	return in, nil
+}
+
+func validateConfigure(_ workflow.Context, in contract.ConfigureRequest) error {
+	if in.Actor == "" {
+		return temporal.NewNonRetryableApplicationError("the actor is empty", contract.InvalidError, nil)
+	}
+	if err := in.Policy.Normalize().Validate(); err != nil {
+		return temporal.NewNonRetryableApplicationError(err.Error(), contract.InvalidError, nil)
+	}
+	return nil
+}
+
+func (b *budget) configure(ctx workflow.Context, in contract.ConfigureRequest) (contract.ConfigureReply, error) {
+	before := b.state.Policy().Digest()
+	if err := b.state.Configure(workflow.Now(ctx), in.Policy.Normalize()); err != nil {
+		return contract.ConfigureReply{}, temporal.NewNonRetryableApplicationError(err.Error(), contract.InvalidError, nil)
+	}
+	b.dirty = true
+	return contract.ConfigureReply{Before: before, After: b.state.Policy().Digest()}, nil
 }
 
 // drain applies all signals that are there, without yielding. Reports come

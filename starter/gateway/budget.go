@@ -67,6 +67,9 @@ func (g *Gateway) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, http.StatusOK, health{"ok"})
 }
 
+// readyRoute is asked often, and a refusal is its ordinary answer.
+const readyRoute = "GET /readyz"
+
 // readyz tells that submissions can be admitted: Temporal answers and the budget
 // is there. It does not tell whether a worker is.
 func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) error {

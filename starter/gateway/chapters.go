@@ -26,7 +26,7 @@ func (s *story) start(a *historypb.WorkflowExecutionStartedEventAttributes, at t
 		parts = append(parts, "agent "+in.Agent)
 	}
 	if in.Hash != "" {
-		parts = append(parts, "payload "+in.Hash)
+		parts = append(parts, "payload "+brief(in.Hash))
 	}
 	if in.Deadline != nil {
 		parts = append(parts, "deadline "+clock(*in.Deadline))
@@ -92,7 +92,12 @@ func (s *story) marker(a *historypb.MarkerRecordedEventAttributes, at time.Time)
 	}
 	switch m.ActivityType {
 	case contract.ReportActivity:
-		s.add(at, "lease_returned", s.lastNumber(), "", "reported to "+s.budget())
+		if s.returned == len(s.leases) {
+			s.add(at, "withdrawn", s.lastNumber()+1, "", "the attempt is not wanted any more: told to "+s.budget())
+			return
+		}
+		s.returned = len(s.leases)
+		s.add(at, "lease_returned", s.lastNumber(), "", "told to "+s.budget())
 	case contract.RequestActivity:
 		s.waitingSince = at
 		if last := s.last(); last != nil {
@@ -104,7 +109,7 @@ func (s *story) marker(a *historypb.MarkerRecordedEventAttributes, at time.Time)
 		var resolved contract.Resolved
 		if decode(a.GetDetails()["result"], &resolved) && resolved.Refused == "" {
 			s.input.Pinned, s.input.Hash = resolved.Operation, resolved.Hash
-			s.add(at, "resolved", 0, "", "the operation's declaration is pinned, payload "+resolved.Hash)
+			s.add(at, "resolved", 0, "", "the operation's declaration is pinned, payload "+brief(resolved.Hash))
 		} else {
 			s.add(at, "resolved", 0, "", join("refused", resolved.Refused))
 		}

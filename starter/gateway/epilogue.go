@@ -169,6 +169,9 @@ func evidenceText(e contract.Evidence) string {
 	return strings.Join(parts, ", ")
 }
 
+// brief is the beginning of a hash, which is enough for people.
+func brief(hash string) string { return hash[:min(len(hash), len("sha256:")+12)] }
+
 // clock is how times are written in sentences.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 

@@ -166,8 +166,8 @@ func (f *fake) SignalWorkflow(_ context.Context, _, _, name string, arg any) err
 	return nil
 }
 
-func (f *fake) CancelWorkflow(_ context.Context, id, _ string) error {
-	f.cancelled = append(f.cancelled, id)
+func (f *fake) CancelWorkflowWithOptions(_ context.Context, o client.CancelWorkflowOptions) error {
+	f.cancelled = append(f.cancelled, o.WorkflowID+" "+o.Reason)
 	return f.cancelErr
 }
 

@@ -44,7 +44,7 @@ type Temporal interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
-	CancelWorkflow(ctx context.Context, workflowID, runID string) error
+	CancelWorkflowWithOptions(ctx context.Context, options client.CancelWorkflowOptions) error
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
 

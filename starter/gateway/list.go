@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -104,40 +103,32 @@ func (g *Gateway) look(ctx context.Context, found []*workflowpb.WorkflowExecutio
 }
 
 // lookAt makes the view of one found task. The index is behind the truth, so an
-// open task is described; a closed one whose end the index names is taken as it
-// is, without its result.
+// open task is described; what ended is told by its last event. Results are left
+// out: they are as large as payloads, and a page has many.
 func (g *Gateway) lookAt(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) (contract.TaskView, error) {
-	s := &sighting{task: &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}}
-	if phase := contract.Phase(attribute(info.GetSearchAttributes(), contract.PhaseAttribute)); !s.open() && endsAs(info.GetStatus(), phase) {
-		v := indexView(s)
-		setPhase(&v, phase)
-		return v, nil
-	}
-	id, run := s.run()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	task, err := g.client.DescribeWorkflowExecution(ctx, id, run)
-	if notFound(err) {
-		return contract.TaskView{}, nil
+	s := &sighting{task: &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}}
+	err := g.readEnd(ctx, s)
+	if err == nil && needsPast(s) || s.open() {
+		id, run := s.run()
+		s.task, err = g.client.DescribeWorkflowExecution(ctx, id, run)
 	}
-	if err != nil {
+	var v contract.TaskView
+	if err == nil {
+		v, err = g.read(ctx, s)
+	}
+	switch {
+	case notFound(err):
+		return contract.TaskView{}, nil
+	case err != nil:
 		return contract.TaskView{}, upstream("temporal_unavailable", err)
 	}
-	return g.read(ctx, &sighting{task: task})
-}
-
-// endsAs tells whether a closed workflow's status agrees with the phase that it
-// set last.
-func endsAs(status enumspb.WorkflowExecutionStatus, phase contract.Phase) bool {
-	switch status {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		return phase == contract.PhaseSucceeded
-	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
-		return phase == contract.PhaseFailed || phase == contract.PhaseExpired || phase == contract.PhaseRejected
-	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		return phase == contract.PhaseCancelled
+	v.Result = nil
+	for i := range v.Evidence {
+		v.Evidence[i].Result = nil
 	}
-	return false
+	return v, nil
 }
 
 func filterOf(query url.Values) (filter, error) {

@@ -67,6 +67,12 @@ func TestList(t *testing.T) {
 	end.start(acmeInput())
 	end.terminate("ops", "oops")
 	f.histories["task/acme/killed"] = end.events
+	done := &script{}
+	done.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Attempts: 2, Result: []byte(`{"large": true}`), Available: true})
+	f.histories["task/acme/done"] = done.events
+	late := &script{}
+	late.fail(contract.ExpiredError, contract.TaskResult{Phase: contract.PhaseExpired, Reason: "expired"})
+	f.histories["task/acme/late"] = late.events
 	f.list = func(r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 		assert.Equal(t, "given before", string(r.NextPageToken))
 		assert.Equal(t, int32(5), r.PageSize)
@@ -86,6 +92,9 @@ func TestList(t *testing.T) {
 	for _, v := range page.Tasks {
 		got = append(got, v.Key+" "+string(v.Phase))
 	}
+	assert.Equal(t, 2, page.Tasks[0].Attempts)
+	assert.Empty(t, page.Tasks[0].Result, "not in a list")
+	assert.True(t, page.Tasks[0].Available)
 	assert.Equal(t, []string{"done succeeded", "open dispatched", "late expired", "killed failed"}, got)
 
 	t.Run("only the phase that was asked for", func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
@@ -29,6 +30,17 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	var actor, reason string
+	body, err := readBody(w, r, maxOrder)
+	if err == nil && body != nil {
+		err = decodeStrict(body, map[string]any{"actor": &actor, "reason": &reason})
+	}
+	if err == nil {
+		err = checkWords(&actor, reason)
+	}
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
 	defer cancel()
 	s, view, err := g.mustFind(ctx, tenant, key)
@@ -42,15 +54,26 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 		return about(view, refuse("already_ended", "the task has ended as %s", view.Phase))
 	}
 	id, run := s.run()
-	switch err := g.client.CancelWorkflow(ctx, id, run); {
+	switch err := g.client.CancelWorkflowWithOptions(ctx, client.CancelWorkflowOptions{WorkflowID: id, RunID: run, Reason: join("by "+actor, reason)}); {
 	case notFound(err):
 		return refuse("already_ended", "the task has ended just now").because(err)
 	case err != nil:
 		return upstream("temporal_unavailable", err)
 	}
-	g.log.Info("cancel requested", zap.String("tenant", tenant), zap.String("key", key))
+	g.log.Info("cancel requested", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", actor))
 	view.CancelRequested = true
 	return reply(w, http.StatusAccepted, view)
+}
+
+// checkWords bounds what an order says about itself, and names its actor.
+func checkWords(actor *string, reason string) error {
+	if len(*actor) > 128 || len(reason) > 1000 {
+		return refuse("invalid_request", "actor has at most 128 bytes, reason at most 1000")
+	}
+	if *actor == "" {
+		*actor = someone
+	}
+	return nil
 }
 
 // about adds the task that a problem is about.
@@ -122,16 +145,13 @@ func readResolution(w http.ResponseWriter, r *http.Request) (contract.Resolution
 		return word, refuse("invalid_request", "evidence is required: say how you know")
 	case word.Version < 1:
 		return word, refuse("invalid_request", "version is required: the one that the task showed (reconciliation.version)")
-	case len(word.ID) > 128 || len(word.Actor) > 128:
-		return word, refuse("invalid_request", "id and actor have at most 128 bytes")
+	case len(word.ID) > 128:
+		return word, refuse("invalid_request", "id has at most 128 bytes")
 	}
 	if word.ID == "" {
 		word.ID = rand.Text()
 	}
-	if word.Actor == "" {
-		word.Actor = someone
-	}
-	return word, nil
+	return word, checkWords(&word.Actor, "")
 }
 
 // decisionID names a decision by its id and content, so that Temporal's own
@@ -176,11 +196,9 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 		return refuse("invalid_request", "nothing is paused: set dispatch, admission or both, or call resume")
 	case order.Until != nil && !order.Until.After(g.now()):
 		return refuse("invalid_time", "until is in the past")
-	case len(order.Actor) > 128 || len(order.Reason) > 1000:
-		return refuse("invalid_request", "actor has at most 128 bytes, reason at most 1000")
 	}
-	if order.Actor == "" {
-		order.Actor = someone
+	if err := checkWords(&order.Actor, order.Reason); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
 	defer cancel()

@@ -43,12 +43,12 @@ func TestCancel(t *testing.T) {
 			f := &fake{cancelErr: c.err, histories: map[string][]*historypb.HistoryEvent{"task/acme/inv-42": succeeded.events}}
 			f.put(c.task)
 			f.put(child)
-			r := do(t, newGateway(f), "POST", "/v1/tasks/acme/inv-42/cancel", "")
+			r := do(t, newGateway(f), "POST", "/v1/tasks/acme/inv-42/cancel", `{"actor": "mara", "reason": "typo"}`)
 			require.Equal(t, c.status, r.StatusCode)
 			if c.status == 202 {
 				v := decodeBody[contract.TaskView](t, r)
 				assert.True(t, v.CancelRequested)
-				assert.Equal(t, []string{"task/acme/inv-42"}, f.cancelled)
+				assert.Equal(t, []string{"task/acme/inv-42 by mara: typo"}, f.cancelled)
 				return
 			}
 			p := decodeBody[contract.Problem](t, r)
@@ -60,6 +60,7 @@ func TestCancel(t *testing.T) {
 		})
 	}
 	assert.Equal(t, 404, do(t, newGateway(&fake{}), "POST", "/v1/tasks/acme/inv-42/cancel", "").StatusCode)
+	assert.Equal(t, 400, do(t, newGateway(&fake{}), "POST", "/v1/tasks/acme/inv-42/cancel", `{"force": true}`).StatusCode)
 }
 
 func TestResolve(t *testing.T) {

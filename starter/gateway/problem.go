@@ -162,6 +162,7 @@ func upstream(reason string, err error) *problemError {
 	var exhausted *serviceerror.ResourceExhausted
 	var missing *serviceerror.NotFound
 	var namespace *serviceerror.NamespaceNotFound
+	var idle *serviceerror.FailedPrecondition // a query without pollers
 	switch {
 	case errors.As(err, &exhausted):
 		return refuse(reason, "Temporal is at one of its own limits; nothing was stored, and the same key is safe to send again").because(err).soon()
@@ -169,8 +170,8 @@ func upstream(reason string, err error) *problemError {
 		return refuse(reason, "the Temporal namespace does not exist; an operator must create it or correct --namespace").because(err).later(30 * time.Second)
 	case errors.As(err, &missing) && reason == "budget_unavailable":
 		return refuse(reason, "no budget is running; an operator must start a control worker (headgate worker --role control)").because(err).later(5 * time.Second)
-	case timedOut(err) && reason == "budget_unavailable":
-		return refuse(reason, "the budget did not answer in time; is a control worker running? The same key is safe to send again").because(err).soon()
+	case (timedOut(err) || errors.As(err, &idle)) && reason == "budget_unavailable":
+		return refuse(reason, "the budget did not answer in time; is a control worker running? The same request is safe to send again").because(err).soon()
 	}
 	return refuse(reason, "%s; the same request is safe to send again", kinds[reason].title).because(err).soon()
 }
@@ -196,7 +197,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &p) {
 		p = refuse("internal", "the gateway could not answer; the log has the cause").because(err)
 	}
-	if p.Status >= 500 {
+	if p.Status >= 500 && r.Pattern != readyRoute {
 		g.log.Warn("request refused", zap.String("method", r.Method), zap.String("route", r.Pattern),
 			zap.Int("status", p.Status), zap.String("reason", p.Reason), zap.Error(p.cause))
 	}

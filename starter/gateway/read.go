@@ -70,16 +70,22 @@ func (g *Gateway) read(ctx context.Context, s *sighting) (contract.TaskView, err
 	return view(s), nil
 }
 
-func (g *Gateway) complete(ctx context.Context, s *sighting) error {
+// readEnd reads how a closed task ended.
+func (g *Gateway) readEnd(ctx context.Context, s *sighting) error {
+	if s.open() || s.end != nil {
+		return nil
+	}
 	id, run := s.run()
-	if !s.open() && s.end == nil {
-		events, err := g.history(ctx, id, run, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
-		if err != nil {
-			return err
-		}
-		if n := len(events); n > 0 {
-			s.end = events[n-1]
-		}
+	events, err := g.history(ctx, id, run, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	if n := len(events); err == nil && n > 0 {
+		s.end = events[n-1]
+	}
+	return err
+}
+
+func (g *Gateway) complete(ctx context.Context, s *sighting) error {
+	if err := g.readEnd(ctx, s); err != nil {
+		return err
 	}
 	if child := reconciliation(s.task); child != nil && s.open() && s.child == nil {
 		described, err := g.client.DescribeWorkflowExecution(ctx, child.GetWorkflowId(), "") // the latest run: it may have continued as new
@@ -92,6 +98,7 @@ func (g *Gateway) complete(ctx context.Context, s *sighting) error {
 		}
 	}
 	if s.past == nil && needsPast(s) {
+		id, run := s.run()
 		past, err := g.story(ctx, id, run)
 		if err != nil {
 			return err

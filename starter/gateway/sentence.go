@@ -18,7 +18,7 @@ func sentence(v contract.TaskView, past *story) string {
 	case contract.PhaseExpired:
 		return "It EXPIRED: its deadline passed before anything was dispatched, so it had no effect."
 	case contract.PhaseRejected:
-		return "It was REJECTED by the budget: " + reasonText(v) + "; it had no effect."
+		return "It was REJECTED: " + reasonText(v) + "; it had no effect."
 	case contract.PhaseCancelled:
 		return "It was CANCELLED before it had an effect: " + reasonText(v) + "."
 	case contract.PhaseUnknown:

@@ -24,6 +24,7 @@ type story struct {
 
 	waitingSince time.Time // of the attempt that is asked for now
 	leases       []string  // told already: decisions are resent
+	returned     int       // leases that came back
 	refusals     []admission.Reason
 }
 

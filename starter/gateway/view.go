@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -98,7 +99,8 @@ func openView(v *contract.TaskView, s *sighting) {
 		if stand.Version == 0 {
 			return // it has not run yet
 		}
-		v.Reconciliation, v.ErrorClass = &stand, stand.Reason
+		v.Reconciliation = &stand
+		v.ErrorClass, v.Detail, _ = strings.Cut(stand.Reason, ": ")
 		setPhase(v, stand.Phase)
 		return
 	}

@@ -108,10 +108,11 @@ func TestViewNames(t *testing.T) {
 }
 
 func TestViewOfAStand(t *testing.T) {
-	stand := contract.Stand{Version: 4, Phase: contract.PhaseUnknown, Reason: "no_answer", Since: start, Probes: 3}
+	stand := contract.Stand{Version: 4, Phase: contract.PhaseUnknown, Reason: "no_answer: connection reset: by peer", Since: start, Probes: 3}
 	v := view(&sighting{task: withChild(openTask(acmeInput()), 1), child: childOf(&stand)})
 	assert.Equal(t, &stand, v.Reconciliation)
 	assert.Equal(t, "no_answer", v.ErrorClass)
+	assert.Equal(t, "connection reset: by peer", v.Detail)
 	assert.Equal(t, "ask_human", v.NextAction)
 }
 

@@ -25,7 +25,7 @@ func zombieCases() []Case {
 		},
 		{
 			ID: "A10", Variant: "checkpoint", Zombie: true,
-			Title: "worker paused between its checkpoint and the first byte, resumed after look-ups and the retry",
+			Title: "worker paused as its checkpoint became durable, resumed after look-ups and the retry",
 			Play: func(ctx context.Context, s *Scene) error {
 				return pauseAt(ctx, s, "charge_lookup", admission.StepDispatching)
 			},

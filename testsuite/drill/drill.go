@@ -137,6 +137,7 @@ func (s *Scene) rows(ctx context.Context, ends []End) ([]Row, error) {
 				row.Delivery, row.Execution, row.Phases, row.Events = one.Delivery, one.Execution, one.Phases, one.Events
 				row.Attempts, row.Retries, row.Reason = one.Attempts, one.Retries, one.Reason
 			}
+			row.Notes = append(row.Notes, one.Notes...)
 			row.Effects += one.Effects
 			row.Requests += one.Requests
 			for _, d := range one.Differs {
@@ -186,6 +187,7 @@ func (s *Scene) row(ctx context.Context, t *trace, end End) (Row, error) {
 		if story, err := s.Door.Explain(ctx, t.tenant, t.key); err == nil {
 			row.Events = story.Events
 		}
+		row.Notes = backwards(row.Phases, view.Attempts)
 		if view.Phase != end.Phase {
 			differs("it is %s (%s %s), not %s", view.Phase, view.ErrorClass, view.Detail, end.Phase)
 		}

@@ -52,15 +52,16 @@ func TestTheDeclarationIsValid(t *testing.T) {
 }
 
 func TestTheTableSaysWhatDiffers(t *testing.T) {
+	began := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	report := Report{Failed: 1, Passed: 1, Seconds: 3.2, Results: []Result{
 		{Case: "A4", Passed: true, Rows: []Row{{Task: "a4/k", Tasks: 1, Delivery: "ACCEPTED", Execution: "SUCCEEDED", Attempts: 2, Effects: 1,
 			Retries: []contract.Count{{Class: "worker_lost", N: 1}},
-			Phases:  []Step{{contract.PhaseAccepted, 0}, {contract.PhaseSucceeded, 4200 * time.Millisecond}}}}},
+			Events:  []contract.Event{{Name: "accepted", At: began}, {Name: "claimed", At: began.Add(4200 * time.Millisecond), Attempt: 2}}}}},
 		{Case: "A8", Leases: 1, Error: "all leases are back: no", Rows: []Row{{Task: "a8/k", Delivery: "ACCEPTED", Execution: "UNKNOWN", Differs: []string{"it is unknown"}}}},
 	}}
 	var out strings.Builder
 	require.NoError(t, report.Table(&out))
-	for _, line := range []string{"worker_lost:1", "accepted 0.0s > succeeded 4.2s", "DIFFERS", "A8, a8/k: it is unknown", "A8: all leases are back: no", "1 of 2 cases ended as they must, in 3s"} {
+	for _, line := range []string{"worker_lost:1", "accepted 0.0 > claimed#2 4.2", "DIFFERS", "A8, a8/k: it is unknown", "A8: all leases are back: no", "1 of 2 cases ended as they must, in 3s"} {
 		require.Contains(t, out.String(), line)
 	}
 }
@@ -70,6 +71,14 @@ func TestPhasesAreSeenInOrder(t *testing.T) {
 	require.True(t, through(steps, []contract.Phase{contract.PhaseUnknown, contract.PhaseSucceeded}))
 	require.False(t, through(steps, []contract.Phase{contract.PhaseSucceeded, contract.PhaseUnknown}))
 	require.False(t, through(steps, []contract.Phase{contract.PhaseReconciling}))
+}
+
+func TestAPhaseThatGoesBackIsNoted(t *testing.T) {
+	step := func(phase contract.Phase, attempts int) Step { return Step{Phase: phase, Attempts: attempts} }
+	require.Empty(t, backwards([]Step{step(contract.PhaseAccepted, 0), step(contract.PhaseDispatched, 1), step(contract.PhaseReconciling, 1),
+		step(contract.PhaseAccepted, 1), step(contract.PhaseLeased, 2), step(contract.PhaseSucceeded, 2)}, 2))
+	require.Equal(t, []string{"shown leased after dispatched, 0.0s into the case"},
+		backwards([]Step{step(contract.PhaseDispatched, 1), step(contract.PhaseLeased, 1), step(contract.PhaseSucceeded, 1)}, 1))
 }
 
 func TestAProcessIsKilledPausedAndStartedAgain(t *testing.T) {

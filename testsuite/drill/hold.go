@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"headgate/admission"
+	"headgate/contract"
 	"headgate/testsuite/provider"
 	"headgate/testsuite/proxy"
 )
@@ -112,6 +113,9 @@ func (s *Scene) Drained(ctx context.Context, worker *Process) error {
 	}
 	for _, key := range proofs {
 		if err := s.Release(ctx, s.Tenant, key); err != nil {
+			return err
+		}
+		if err := s.Until(ctx, key, contract.PhaseSucceeded); err != nil {
 			return err
 		}
 	}

@@ -18,18 +18,18 @@ const settleFor = time.Minute
 // observe checks what must hold after every case, whatever it did, as far as it
 // can be seen from outside. It answers with how many leases are left.
 func (s *Scene) observe(ctx context.Context, c Case) (leases int, err error) {
-	for _, t := range s.traces() {
-		if t.accepted {
-			_, unread := s.look(ctx, t)
-			err = errors.Join(err, unread)
-		}
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, settleFor, errors.New("the observer's time is over"))
 	defer cancel()
 	// 11. Every lease returns, whoever dies.
 	returned := s.capacityBack(ctx)
 	if view, err := s.Door.Queue(ctx); err == nil {
 		leases = view.InFlight
+	}
+	for _, t := range s.traces() {
+		if t.accepted {
+			_, unread := s.look(ctx, t)
+			err = errors.Join(err, unread)
+		}
 	}
 	return leases, errors.Join(err, returned,
 		s.undelivered(ctx), s.limits(ctx, c), s.listed(ctx), s.effects(ctx), s.explained(ctx))

@@ -37,8 +37,9 @@ type trace struct {
 
 // Step is a phase that a task was first seen in.
 type Step struct {
-	Phase contract.Phase `json:"phase"`
-	After time.Duration  `json:"after_ns"` // since the case began
+	Phase    contract.Phase `json:"phase"`
+	Attempts int            `json:"attempts"`
+	After    time.Duration  `json:"after_ns"` // since the case began
 }
 
 func newScene(w *World, tenant string) *Scene {
@@ -153,7 +154,7 @@ func (s *Scene) look(ctx context.Context, t *trace) (contract.TaskView, error) {
 	defer s.mu.Unlock()
 	t.view = answer.Task
 	if n := len(t.steps); n == 0 || t.steps[n-1].Phase != answer.Task.Phase {
-		t.steps = append(t.steps, Step{answer.Task.Phase, time.Since(s.began)})
+		t.steps = append(t.steps, Step{answer.Task.Phase, answer.Task.Attempts, time.Since(s.began)})
 	}
 	return answer.Task, nil
 }

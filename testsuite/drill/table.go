@@ -26,6 +26,7 @@ type Row struct {
 	Effects   int              `json:"effects"`
 	Requests  int              `json:"requests"`
 	Differs   []string         `json:"differs,omitempty"`
+	Notes     []string         `json:"notes,omitempty"` // what is odd, and no difference
 }
 
 // Result is one case as it was played.
@@ -58,7 +59,7 @@ func (r Report) JSON(w io.Writer) error {
 // Table writes the report for people: a table of state transitions.
 func (r Report) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CASE\tTASK\tDELIVERY\tEXECUTION\tATTEMPTS\tRETRIES\tEFFECTS\tLEASES\tVERDICT\tSEEN AFTER")
+	fmt.Fprintln(t, "CASE\tTASK\tDELIVERY\tEXECUTION\tATTEMPTS\tRETRIES\tEFFECTS\tLEASES\tVERDICT\tTRANSITIONS, IN SECONDS")
 	for _, result := range r.Results {
 		for _, row := range result.Rows {
 			verdict := "ok"
@@ -66,7 +67,7 @@ func (r Report) Table(w io.Writer) error {
 				verdict = "DIFFERS"
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%s\t%s\n", result.Case, row.Task, row.Delivery, row.Execution,
-				row.Attempts, counted(row.Retries), row.Effects, result.Leases, verdict, path(row.Phases))
+				row.Attempts, counted(row.Retries), row.Effects, result.Leases, verdict, row.transitions())
 		}
 		if result.Error != "" {
 			fmt.Fprintf(t, "%s\t-\t\t\t\t\t\t%d\tFAILED\t\n", result.Case, result.Leases)
@@ -75,15 +76,20 @@ func (r Report) Table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	notes := 0
 	for _, result := range r.Results {
 		for _, row := range result.Rows {
 			for _, d := range row.Differs {
 				fmt.Fprintf(w, "\n%s, %s: %s", result.Case, row.Task, d)
 			}
+			notes += len(row.Notes)
 		}
 		if result.Error != "" {
 			fmt.Fprintf(w, "\n%s: %s", result.Case, result.Error)
 		}
+	}
+	if notes > 0 {
+		fmt.Fprintf(w, "\n%d notes about phases that were shown after a later one: see --json", notes)
 	}
 	_, err := fmt.Fprintf(w, "\n%d of %d cases ended as they must, in %s\n", r.Passed, r.Passed+r.Failed, time.Duration(r.Seconds*float64(time.Second)).Round(time.Second))
 	return err
@@ -100,6 +106,23 @@ func counted(counts []contract.Count) string {
 	return strings.Join(all, " ")
 }
 
+// transitions are the events of the task's own history, with the seconds since
+// the first one. Events of a further attempt carry its number.
+func (r Row) transitions() string {
+	if len(r.Events) == 0 {
+		return r.Reason
+	}
+	var all []string
+	for _, e := range r.Events {
+		name := e.Name
+		if e.Attempt > 1 {
+			name = fmt.Sprintf("%s#%d", name, e.Attempt)
+		}
+		all = append(all, fmt.Sprintf("%s %.1f", name, e.At.Sub(r.Events[0].At).Seconds()))
+	}
+	return strings.Join(all, " > ")
+}
+
 // path writes phases with the seconds after which they were first seen.
 func path(steps []Step) string {
 	var all []string
@@ -107,6 +130,20 @@ func path(steps []Step) string {
 		all = append(all, fmt.Sprintf("%s %.1fs", s.Phase, s.After.Seconds()))
 	}
 	return strings.Join(all, " > ")
+}
+
+// backwards finds phases that were shown after a later one of the same attempt:
+// a task that may have acted looked as if it had not.
+func backwards(steps []Step, attempts int) (odd []string) {
+	order := func(p contract.Phase) int { return slices.Index(contract.Phases(), p) }
+	for i := 1; i < len(steps); i++ {
+		a, b := steps[i-1], steps[i]
+		again := b.Attempts > a.Attempts || b.Phase == contract.PhaseAccepted && attempts > a.Attempts
+		if order(b.Phase) < order(a.Phase) && !a.Phase.End() && !again {
+			odd = append(odd, fmt.Sprintf("shown %s after %s, %.1fs into the case", b.Phase, a.Phase, b.After.Seconds()))
+		}
+	}
+	return odd
 }
 
 // through tells whether the phases were seen in this order.
