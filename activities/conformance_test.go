@@ -185,7 +185,7 @@ var cases = []struct {
 		tr.start()
 		<-tr.world.arrived
 		tr.cancel(cancelRequested()) // the SDK may tell it to the context, too
-		time.AfterFunc(testHeartbeat, func() { close(tr.world.release) })
+		time.AfterFunc(testTimeout-time.Second, func() { close(tr.world.release) })
 		tr.wait()
 		require.NoError(t, tr.err)
 		require.Equal(t, admission.Succeeded, tr.got.Class)

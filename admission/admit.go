@@ -269,7 +269,7 @@ func (s *State) end(r Request, v Verdict) {
 	r.Hash = fingerprint(r.Hash)
 	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost),
 		refuse: v.Reason, detail: v.Detail, retry: v.RetryAfter, confirmed: true}
-	s.items[it.key()] = it
+	s.keep(it)
 	s.send(it, s.now)
 }
 

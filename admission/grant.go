@@ -163,7 +163,7 @@ func (s *State) forget(it *item) {
 	}
 	s.audits.remove(it)
 	s.outbox.remove(it)
-	delete(s.items, it.key())
+	s.lose(it)
 }
 
 func (s *State) audit(it *item, at time.Time) {
@@ -209,8 +209,13 @@ func (s *State) expected(operation string) time.Duration {
 	if i, ok := s.stat(operation); ok {
 		return s.operations[i].Held.D()
 	}
-	return time.Second
+	return firstEstimate
 }
+
+// firstEstimate is what an operation is charged before one has ended. It is
+// short on purpose: too much would set back everybody who comes meanwhile, too
+// little is made good when the lease ends.
+const firstEstimate = 10 * time.Millisecond
 
 func (s *State) observe(operation string, held time.Duration) {
 	i, ok := s.stat(operation)

@@ -46,6 +46,7 @@ type item struct {
 	agent                                          *agent
 	class                                          *class
 	prev, next                                     *item // arrival list
+	elder, younger                                 *item // all items
 	readyAt, delayAt, deadlineAt, dueAt, deliverIx int
 }
 

@@ -20,6 +20,7 @@ type world struct {
 	known map[attempt]Request
 	open  map[string]string // task -> ticket
 	next  int
+	held  []attempt // some of them are over already
 }
 
 func testPolicy() Policy {
@@ -64,8 +65,15 @@ func (w *world) request() Request {
 	return r
 }
 
-// step makes one random move and carries out the effects, sometimes badly.
+// step makes a move and looks at everything.
 func (w *world) step() {
+	w.move()
+	check(w.t, w.s)
+	checkLimits(w.t, w.s)
+}
+
+// move makes one random change and carries out the effects, sometimes badly.
+func (w *world) move() {
 	w.now = w.now.Add(time.Duration(w.rng.Intn(1500)-100) * time.Millisecond) // sometimes backwards
 	switch w.rng.Intn(10) {
 	case 0, 1, 2, 3:
@@ -75,23 +83,38 @@ func (w *world) step() {
 		if v.Accepted() {
 			require.Equal(w.t, v.Ticket, again.Ticket, "the same request gives the same ticket")
 			w.known[attempt{r.Task, 1}] = r
+			if v.Lease != nil {
+				w.held = append(w.held, attempt{r.Task, 1})
+			}
 			if w.rng.Intn(8) > 0 { // else the gateway died before the start
 				w.open[r.Task] = v.Ticket
 			}
 		}
 	case 4, 5, 6:
-		if held := w.s.leases(); len(held) > 0 {
-			w.finish(held[w.rng.Intn(len(held))])
+		if len(w.held) > 0 {
+			i := w.rng.Intn(len(w.held))
+			key := w.held[i]
+			w.held[i] = w.held[len(w.held)-1]
+			w.held = w.held[:len(w.held)-1]
+			if it := w.s.items[key]; it != nil && it.stand == leased {
+				w.finish(it)
+			}
 		}
 	case 7:
 		w.s.Pause(w.now, []string{"acme", "beta"}[w.rng.Intn(2)], Pause{Dispatch: w.rng.Intn(2) == 0, Admission: w.rng.Intn(4) == 0})
 	case 8:
+		if w.rng.Intn(20) > 0 {
+			break
+		}
 		if w.rng.Intn(4) == 0 {
 			require.NoError(w.t, w.s.Configure(w.now, testPolicy()))
 		} else {
 			w.s = w.reload()
 		}
 	case 9: // somebody closes a task behind our back
+		if w.rng.Intn(10) > 0 {
+			break
+		}
 		for _, it := range w.s.ordered() {
 			if w.rng.Intn(10) == 0 {
 				delete(w.open, it.req.Task)
@@ -100,8 +123,6 @@ func (w *world) step() {
 		}
 	}
 	w.carry(w.s.Advance(w.now))
-	check(w.t, w.s)
-	checkLimits(w.t, w.s)
 }
 
 func (w *world) finish(it *item) {
@@ -133,6 +154,9 @@ func (w *world) finish(it *item) {
 func (w *world) carry(e Effects) {
 	for _, d := range e.Decisions {
 		how := DeliveryDone
+		if d.Lease != nil {
+			w.held = append(w.held, attempt{d.Task, d.Attempt})
+		}
 		if w.open[d.Task] == "" {
 			how = DeliveryGone
 		} else if w.rng.Intn(5) == 0 {
@@ -241,7 +265,7 @@ func must(t *testing.T, ok bool, what string) {
 func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 	for seed := range int64(40) {
 		w := newWorld(t, seed)
-		for range 1500 {
+		for range 600 {
 			w.step()
 		}
 		// Everybody goes home: all that was taken must come back.

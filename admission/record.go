@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -81,17 +80,23 @@ type kinds struct {
 func newKinds() *kinds { return &kinds{number: map[string]int{}} }
 
 func (k *kinds) of(r Request) int {
+	key := make([]byte, 0, 128)
+	for _, s := range []string{r.Tenant, r.Agent, r.Operation, r.Priority.String(), r.LeaseFor.String()} {
+		key = append(append(key, s...), 0)
+	}
+	for _, c := range r.Cost {
+		key = append(append(key, c.Resource...), 0)
+	}
+	if n, ok := k.number[string(key)]; ok {
+		return n
+	}
 	kind := Kind{Tenant: r.Tenant, Agent: r.Agent, Operation: r.Operation, Priority: r.Priority, LeaseFor: r.LeaseFor}
 	for _, c := range r.Cost {
 		kind.Resources = append(kind.Resources, c.Resource)
 	}
-	key, _ := json.Marshal(kind) // of strings and numbers: it cannot fail
-	n, ok := k.number[string(key)]
-	if !ok {
-		n = len(k.list)
-		k.number[string(key)] = n
-		k.list = append(k.list, kind)
-	}
+	n := len(k.list)
+	k.number[string(key)] = n
+	k.list = append(k.list, kind)
 	return n
 }
 
@@ -184,11 +189,11 @@ func (s *State) restoreItem(rec Item, kind Kind) error {
 	case rowLeased:
 		it.stand, it.granted = leased, s.now.Add(time.Duration(rec.Granted))
 		it.lease = Lease{ID: rec.Lease, Granted: it.granted}
-		s.items[it.key()] = it
+		s.keep(it)
 		s.occupy(it)
 	case rowEnded:
 		it.stand = ended
-		s.items[it.key()] = it
+		s.keep(it)
 	default:
 		return fmt.Errorf("snapshot: %q stands %q", r.Task, rec.Stand)
 	}

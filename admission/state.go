@@ -47,6 +47,8 @@ type State struct {
 	depth     int           // waiting tasks
 	inFlight  int
 	items     map[attempt]*item
+	eldest    *item // of all items, by age
+	youngest  *item
 	waiting   heap[*item] // delayed, by arrival
 	deadlines heap[*item] // waiting, with a deadline
 	audits    heap[*item] // by due
@@ -163,7 +165,7 @@ func (s *State) add(r Request) *item {
 // insert links a waiting item into every order that it belongs to.
 func (s *State) insert(it *item) {
 	t := it.tenant
-	s.items[it.key()] = it
+	s.keep(it)
 	if t.queued == 0 {
 		s.active += t.Weight
 	}
@@ -226,7 +228,7 @@ func (s *State) refresh(t *tenant) {
 		}
 	}
 	if idle && t.runnable() {
-		t.virtual = max(t.virtual, s.virtual)
+		t.virtual = max(t.virtual, s.floor())
 	}
 	for _, f := range t.flows {
 		if f != nil && f.head != nil {
@@ -238,6 +240,19 @@ func (s *State) refresh(t *tenant) {
 	} else {
 		s.oldest.remove(t)
 	}
+}
+
+// floor is the virtual time at which a tenant comes back: that of the flow that
+// was served last, but never above that of those that wait now. The second
+// matters when service was charged by too high an estimate and settled since.
+func (s *State) floor() int64 {
+	floor := s.virtual
+	for _, c := range s.classes {
+		if f, ok := c.flows.top(); ok {
+			floor = min(floor, f.tenant.virtual)
+		}
+	}
+	return floor
 }
 
 func (t *tenant) flow(c *class) *flow {

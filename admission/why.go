@@ -39,9 +39,9 @@ func (s *State) waitsOn(it *item) (Reason, string) {
 // It changes nothing.
 func (s *State) Why(task string) Why {
 	var it *item
-	for n := range s.items { //workflowcheck:ignore Queries only; the newest attempt is the same in any order.
-		if n.task == task && (it == nil || n.n > it.req.Attempt) {
-			it = s.items[n]
+	for o := s.eldest; o != nil; o = o.younger {
+		if o.req.Task == task && (it == nil || o.req.Attempt > it.req.Attempt) {
+			it = o
 		}
 	}
 	if it == nil {
@@ -156,7 +156,7 @@ func (s *State) viewLeases() []LeaseView {
 	for _, it := range held[:min(len(held), MaxLeasesShown)] {
 		due := it.due
 		if due.IsZero() {
-			due = it.granted.Add(time.Duration(it.leaseFor()))
+			due = it.granted.Add(it.leaseFor())
 		}
 		out = append(out, LeaseView{Lease: it.lease, Task: it.req.Task, Attempt: it.req.Attempt, Tenant: it.req.Tenant,
 			Agent: it.req.Agent, Operation: it.req.Operation, Cost: it.req.Cost, Due: due, Grace: it.grace})
@@ -174,20 +174,39 @@ func (s *State) leases() []*item {
 	return held
 }
 
-// ordered lists all items by age, whatever the order of the map.
+// ordered lists all items by age.
 func (s *State) ordered() []*item {
 	all := make([]*item, 0, len(s.items))
-	for _, it := range s.items { //workflowcheck:ignore Sorted below.
+	for it := s.eldest; it != nil; it = it.younger {
 		all = append(all, it)
 	}
-	slices.SortFunc(all, func(a, b *item) int {
-		switch {
-		case a.seq < b.seq:
-			return -1
-		case a.seq > b.seq:
-			return 1
-		}
-		return 0
-	})
 	return all
+}
+
+// keep adds an item to the table; it is younger than all that are there.
+func (s *State) keep(it *item) {
+	s.items[it.key()] = it
+	it.elder = s.youngest
+	if s.youngest != nil {
+		s.youngest.younger = it
+	} else {
+		s.eldest = it
+	}
+	s.youngest = it
+}
+
+// lose takes an item out of the table.
+func (s *State) lose(it *item) {
+	delete(s.items, it.key())
+	if it.elder != nil {
+		it.elder.younger = it.younger
+	} else {
+		s.eldest = it.younger
+	}
+	if it.younger != nil {
+		it.younger.elder = it.elder
+	} else {
+		s.youngest = it.elder
+	}
+	it.elder, it.younger = nil, nil
 }

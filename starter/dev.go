@@ -55,7 +55,7 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 			return d.run(ctx, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	d.process.flags(c, "warn")
+	d.flags(c, "warn")
 	f := c.Flags()
 	f.StringVar(&d.data, "data", ".headgate", "folder of all data")
 	f.StringVar(&d.listen, "listen", "", "host:port of the gateway (default: gateway.listen of the configuration)")
@@ -94,21 +94,26 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 	// 2. Temporal: the one that is named, or a child of ours.
 	ui := ""
+	var own *server
 	if d.address == "" && os.Getenv("TEMPORAL_ADDRESS") == "" {
-		server, err := d.startServer(ctx, stderr)
-		if err != nil {
-			return err
+		if own, err = d.startServer(ctx, stderr); err != nil {
+			return ended(ctx, err)
 		}
-		defer server.stop(log)
+		defer own.stop(log)
 		d.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(d.temporalPort))
 		ui = "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(d.uiPort))
-		ctx = server.bind(ctx)
+		ctx = own.bind(ctx)
 	}
 	temporal, err := d.connect(ctx, log)
 	if err != nil {
 		return ended(ctx, err)
 	}
 	defer temporal.Close()
+	if own != nil {
+		if err := own.keep(ctx, temporal, d.namespace); err != nil {
+			return ended(ctx, err)
+		}
+	}
 
 	// 3. All parts, until the first one ends or a signal comes.
 	parts := newParts(ctx)

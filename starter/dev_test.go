@@ -55,7 +55,7 @@ func TestServerStartsAndStops(t *testing.T) {
 	s.stop(zap.NewNop())
 	assert.Equal(t, "exit status 0", s.ended())
 	assert.Contains(t, stderr.String(), "server start-dev --ip 127.0.0.1")
-	assert.Contains(t, stderr.String(), "--retention 720h")
+	assert.Contains(t, stderr.String(), "--retention 720h0m0s")
 	assert.Contains(t, stderr.String(), filepath.Join(d.data, "temporal.db"))
 	s.stop(zap.NewNop()) // twice is once
 }

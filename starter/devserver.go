@@ -17,7 +17,11 @@ import (
 	"syscall"
 	"time"
 
+	namespacepb "go.temporal.io/api/namespace/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"headgate/contract"
 )
@@ -25,16 +29,18 @@ import (
 const (
 	serverStart = 90 * time.Second // to answer for the first time
 	serverStop  = 10 * time.Second // from SIGTERM to SIGKILL
+	// keepFor is how long ended tasks are kept, and so how long a key is remembered.
+	keepFor = 720 * time.Hour
 )
 
 // server is the Temporal server as our child. It leads a process group of its
 // own, so that Ctrl-C reaches us alone and we stop it last; it gets SIGTERM when
 // we die in whatever way.
 type server struct {
-	name string
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // set when done is closed
+	embedded bool
+	cmd      *exec.Cmd
+	done     chan struct{}
+	err      error // set when done is closed
 }
 
 // startServer starts the embedded server, or the Temporal CLI's, and waits until
@@ -61,7 +67,7 @@ func (d *dev) startServer(ctx context.Context, stderr io.Writer) (*server, error
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)
 	}
-	s := &server{name: program, cmd: cmd, done: make(chan struct{})}
+	s := &server{embedded: embedded, cmd: cmd, done: make(chan struct{})}
 	ready := make(chan struct{})
 	if err := s.start(output, ready); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)
@@ -107,10 +113,9 @@ func (d *dev) serverArgs(file string, embedded bool) []string {
 	args := []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(d.temporalPort),
 		"--ui-port", strconv.Itoa(d.uiPort), "--db-filename", file, "--namespace", cmp.Or(d.namespace, "default")}
 	if embedded {
-		return append(args, "--retention", "720h")
+		return append(args, "--retention", keepFor.String())
 	}
-	// What the embedded server does by itself. The CLI's server keeps closed tasks
-	// for a day, which is then the time for which a key is remembered.
+	// What the embedded server does by itself.
 	args = append(args, "--log-level", "warn", "--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=FULL")
 	for _, a := range []string{contract.TenantAttribute, contract.OperationAttribute, contract.PriorityAttribute, contract.PhaseAttribute, contract.AgentAttribute} {
 		args = append(args, "--search-attribute", a+"=Keyword")
@@ -120,6 +125,21 @@ func (d *dev) serverArgs(file string, embedded bool) []string {
 		args = append(args, "--dynamic-config-value", v)
 	}
 	return args
+}
+
+// keep sets for how long ended tasks are kept; the embedded server has done it.
+func (s *server) keep(ctx context.Context, temporal client.Client, namespace string) error {
+	if s.embedded {
+		return nil
+	}
+	_, err := temporal.WorkflowService().UpdateNamespace(ctx, &workflowservice.UpdateNamespaceRequest{
+		Namespace: cmp.Or(namespace, client.DefaultNamespace),
+		Config:    &namespacepb.NamespaceConfig{WorkflowExecutionRetentionTtl: durationpb.New(keepFor)},
+	})
+	if err != nil {
+		return fmt.Errorf("setting the retention of ended tasks: %w", err)
+	}
+	return nil
 }
 
 // start runs the child from a thread that lives as long as the child does: the

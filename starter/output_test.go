@@ -35,7 +35,8 @@ func TestOutput(t *testing.T) {
 		Interval: admission.Duration(450 * time.Millisecond),
 		Resources: []admission.ResourceView{
 			{Resource: admission.Resource{Name: "outbound_messages", Per: admission.Duration(time.Minute), Amount: 30, Burst: 5}, Level: -3, Next: at(41)},
-			{Resource: admission.Resource{Name: "psp_calls", Concurrent: 4}, Used: 2}},
+			{Resource: admission.Resource{Name: "psp_calls", Concurrent: 4}, Limit: 3, Held: at(35), Used: 2}},
+		Gates: []admission.GateView{{Operation: "charge_card", State: admission.BreakerOpen, Until: at(45)}},
 		Tenants: []admission.TenantView{
 			{TenantPolicy: admission.TenantPolicy{Name: "acme", Weight: 3, MaxInFlight: 4, MaxQueued: 400}, Queued: 10, InFlight: 2,
 				ByPriority: []admission.PriorityDepth{{Priority: admission.Low}, {Priority: admission.Normal, Queued: 9}, {Priority: admission.Critical, Queued: 1}},

@@ -47,8 +47,14 @@ func printQueue(w io.Writer, v admission.View, leases bool) error {
 		rows = append(rows, resourceRow(r, v.Now))
 	}
 	fmt.Fprintln(w)
-	if err := table(w, []string{"RESOURCE", "LIMIT", "USED", "FREE"}, rows); err != nil {
+	if err := table(w, []string{"RESOURCE", "LIMIT", "USED", "FREE", "NOTE"}, rows); err != nil {
 		return err
+	}
+
+	if len(v.Gates) > 0 {
+		if err := printGates(w, v.Gates, v.Now); err != nil {
+			return err
+		}
 	}
 
 	rows = make([][]string, 0, len(v.Tenants))
@@ -74,17 +80,37 @@ func printQueue(w io.Writer, v admission.View, leases bool) error {
 }
 
 func resourceRow(r admission.ResourceView, now time.Time) []string {
-	if r.Concurrent > 0 {
-		return []string{r.Name, fmt.Sprint(r.Concurrent), fmt.Sprint(r.Used), fmt.Sprint(r.Concurrent - r.Used)}
+	note := ""
+	if r.Held != nil {
+		note = "the provider asks for a pause of " + short(r.Held.Sub(now))
 	}
-	free := fmt.Sprint(r.Level)
+	if r.Concurrent > 0 {
+		limit := r.Concurrent
+		if r.Limit > 0 && r.Limit < r.Concurrent {
+			limit, note = r.Limit, strings.Join(nonEmpty(fmt.Sprintf("lowered from %d", r.Concurrent), note), "; ")
+		}
+		return []string{r.Name, fmt.Sprint(limit), fmt.Sprint(r.Used), fmt.Sprint(max(0, limit-r.Used)), note}
+	}
 	if r.Level < 0 {
-		free += " (a debt)"
+		note = strings.Join(nonEmpty("a debt", note), "; ")
 	}
 	if r.Next != nil {
-		free += ", next in " + short(r.Next.Sub(now))
+		note = strings.Join(nonEmpty(note, "the next fits in "+short(r.Next.Sub(now))), "; ")
 	}
-	return []string{r.Name, fmt.Sprintf("%d per %s", r.Amount, short(r.Per.D())), "", free}
+	return []string{r.Name, fmt.Sprintf("%d per %s", r.Amount, short(r.Per.D())), "", fmt.Sprint(r.Level), note}
+}
+
+func printGates(w io.Writer, gates []admission.GateView, now time.Time) error {
+	rows := make([][]string, 0, len(gates))
+	for _, g := range gates {
+		until := ""
+		if g.Until != nil {
+			until = short(g.Until.Sub(now))
+		}
+		rows = append(rows, []string{g.Operation, string(g.State), until, g.Probe})
+	}
+	fmt.Fprintln(w)
+	return table(w, []string{"OPERATION", "HELD BY", "FOR", "FIRST"}, rows)
 }
 
 func ofCap(n, most int) string {

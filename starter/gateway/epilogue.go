@@ -66,6 +66,8 @@ func (s *story) reconciled(a *historypb.ChildWorkflowExecutionCompletedEventAttr
 
 // close is the end of the workflow, in whichever way.
 func (s *story) close(e *historypb.HistoryEvent, at time.Time) {
+	said := len(s.events)
+	defer func() { s.over = len(s.events) > said }()
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
 		a := e.GetWorkflowExecutionTerminatedEventAttributes()

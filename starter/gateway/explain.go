@@ -31,15 +31,17 @@ func (g *Gateway) explain(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 3*readTimeout)
 	defer cancel()
-	if s.past, err = g.story(ctx, contract.TaskID(tenant, key), runOf(s)); err != nil {
-		return upstream("temporal_unavailable", err)
-	}
-	if effect := pendingEffect(s.task); effect != nil {
-		s.past.withBeat(beatOf(effect)) // so that an attempt that goes on is told too
-	}
 	view, err := g.read(ctx, s)
 	if err != nil {
 		return err
+	}
+	if s.past == nil {
+		if s.past, err = g.story(ctx, contract.TaskID(tenant, key), runOf(s)); err != nil {
+			return upstream("temporal_unavailable", err)
+		}
+	}
+	if effect := pendingEffect(s.task); effect != nil {
+		s.past.withBeat(beatOf(effect)) // so that an attempt that goes on is told too
 	}
 	events, err := g.timeline(ctx, s.past)
 	if err != nil {

@@ -61,15 +61,16 @@ var kinds = map[string]kind{
 	"resolution_refused": {409, "The decision was refused", contract.NextAskHuman},
 
 	// Verdicts of the budget.
-	"tenant_limit":          {429, "The tenant's queue is full", contract.NextDoNotRetry},
-	"agent_limit":           {429, "The agent's queue is full", contract.NextDoNotRetry},
-	"queue_full":            {429, "The queue is full", contract.NextDoNotRetry},
-	"over_share":            {429, "The tenant holds more than its share of the queue", contract.NextDoNotRetry},
-	"deadline_unattainable": {503, "The deadline cannot be met", contract.NextDoNotRetry}, // 429 when the tenant's own backlog is the cause
-	"stale_backlog":         {503, "The backlog is stale", contract.NextDoNotRetry},
-	"tenant_closed":         {503, "The tenant takes no new work", contract.NextDoNotRetry},
-	"unknown_resource":      {503, "The budget does not know a resource of the operation", contract.NextAskHuman},
-	"refused":               {503, "The budget refused the request", contract.NextDoNotRetry},
+	"tenant_limit":           {429, "The tenant's queue is full", contract.NextDoNotRetry},
+	"agent_limit":            {429, "The agent's queue is full", contract.NextDoNotRetry},
+	"queue_full":             {429, "The queue is full", contract.NextDoNotRetry},
+	"over_share":             {429, "The tenant holds more than its share of the queue", contract.NextDoNotRetry},
+	"deadline_unattainable":  {503, "The deadline cannot be met", contract.NextDoNotRetry}, // 429 when the tenant's own backlog is the cause
+	"stale_backlog":          {503, "The backlog is stale", contract.NextDoNotRetry},
+	"downstream_unavailable": {503, "The provider is not available", contract.NextDoNotRetry},
+	"tenant_closed":          {503, "The tenant takes no new work", contract.NextDoNotRetry},
+	"unknown_resource":       {503, "The budget does not know a resource of the operation", contract.NextAskHuman},
+	"refused":                {503, "The budget refused the request", contract.NextDoNotRetry},
 
 	// Ourselves.
 	"gateway_busy":         {503, "The gateway is busy", contract.NextRetryLater},
@@ -143,7 +144,7 @@ func verdictProblem(v admission.Verdict) *problemError {
 		p.Detail = p.Title
 	}
 	if v.RetryAfter > 0 {
-		p.later(v.RetryAfter.D())
+		return p.later(v.RetryAfter.D())
 	}
 	return p
 }

@@ -35,6 +35,7 @@ func TestVerdictProblem(t *testing.T) {
 		{admission.Verdict{Reason: admission.TenantClosed, RetryAfter: 60 * sec}, 503, "tenant-closed", 60, "retry_later"},
 		{admission.Verdict{Reason: admission.DeadlineUnattainable}, 503, "deadline-unattainable", 0, "do_not_retry"},
 		{admission.Verdict{Reason: admission.DeadlineUnattainable, OwnBacklog: true}, 429, "deadline-unattainable", 0, "do_not_retry"},
+		{admission.Verdict{Reason: admission.DownstreamUnavailable, RetryAfter: 9 * sec}, 503, "downstream-unavailable", 9, "retry_later"},
 		{admission.Verdict{Reason: admission.UnknownResource}, 503, "unknown-resource", 0, "ask_human"},
 		{admission.Verdict{Reason: "a_reason_of_tomorrow", RetryAfter: sec}, 503, "refused", 1, "retry_later"},
 	} {
@@ -87,7 +88,7 @@ func TestCatalogue(t *testing.T) {
 	}
 	for _, r := range []admission.Reason{admission.Expired, admission.TenantClosed, admission.TenantLimit, admission.AgentLimit,
 		admission.StaleBacklog, admission.DeadlineUnattainable, admission.QueueFull, admission.OverShare,
-		admission.CostAboveLimit, admission.UnknownResource, admission.KeyReused} {
+		admission.CostAboveLimit, admission.UnknownResource, admission.KeyReused, admission.DownstreamUnavailable} {
 		assert.Contains(t, kinds, string(r), "every refusal of the budget has its own words")
 	}
 	assert.Equal(t, contract.NextRetryLater, refuse("internal", "").NextAction)

@@ -83,7 +83,33 @@ func (g *Gateway) readEnd(ctx context.Context, s *sighting) error {
 	return err
 }
 
+// complete reads what the description leaves open. The history is read after the
+// description and may know more than it: then the task is described anew.
 func (g *Gateway) complete(ctx context.Context, s *sighting) error {
+	for try := 1; ; try++ {
+		if err := g.fill(ctx, s); err != nil || try == 3 || !s.stale() {
+			return err
+		}
+		id, run := s.run()
+		task, err := g.client.DescribeWorkflowExecution(ctx, id, run)
+		if err != nil {
+			return err
+		}
+		*s = sighting{task: task}
+	}
+}
+
+// stale tells whether the history has gone on since the description: an attempt
+// has begun, or the task has ended.
+func (s *sighting) stale() bool {
+	if s.past == nil || !s.open() {
+		return false
+	}
+	last := s.past.last()
+	return s.past.over || last != nil && last.open && pendingEffect(s.task) == nil
+}
+
+func (g *Gateway) fill(ctx context.Context, s *sighting) error {
 	if err := g.readEnd(ctx, s); err != nil {
 		return err
 	}

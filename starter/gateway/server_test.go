@@ -198,3 +198,28 @@ func TestServeBoundsHeaders(t *testing.T) {
 	stop()
 	require.NoError(t, <-served)
 }
+
+// The task goes on between the look at it and the look at its history.
+func TestReadIsNotStale(t *testing.T) {
+	f := &fake{}
+	before := openTask(acmeInput())
+	before.WorkflowExecutionInfo.HistoryLength = attemptless + 1
+	before.WorkflowExecutionInfo.SearchAttributes.IndexedFields[contract.PhaseAttribute] = payload("leased")
+	f.put(before)
+	s := &script{}
+	s.start(acmeInput())
+	s.complete(s.effect(1), contract.Outcome{Class: admission.Succeeded})
+	s.noticed()
+	s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Attempts: 1})
+	f.histories = map[string][]*historypb.HistoryEvent{"task/acme/inv-42": s.events}
+	looks := 0
+	f.describe = func(string) error {
+		if looks++; looks == 2 {
+			f.put(closedTask(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED))
+		}
+		return nil
+	}
+	v := decodeBody[contract.TaskView](t, do(t, newGateway(f), "GET", "/v1/tasks/acme/inv-42", ""))
+	assert.Equal(t, contract.PhaseSucceeded, v.Phase)
+	assert.Equal(t, 2, looks)
+}

@@ -21,6 +21,7 @@ type story struct {
 	reconcile []reconcileRun
 	// unnoticed: an attempt has ended and no worker has taken notice of it yet.
 	unnoticed bool
+	over      bool // the workflow has closed
 
 	waitingSince time.Time // of the attempt that is asked for now
 	leases       []string  // told already: decisions are resent

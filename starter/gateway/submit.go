@@ -135,7 +135,7 @@ func (g *Gateway) replay(w http.ResponseWriter, ctx context.Context, in contract
 	}
 	w.Header().Set(replayedHeader, "true")
 	if view.Phase == contract.PhaseRejected {
-		p := refuse("task_rejected", "a task of this key was started without the gateway and refused (%s): it has had no effect. Use a new key", view.ErrorClass)
+		p := refuse("task_rejected", "the budget refused the task of this key after it had started (%s): it has had no effect. Use a new key", view.ErrorClass)
 		p.Task = &view
 		return rejected(p)
 	}

@@ -313,3 +313,29 @@ func TestSubmitCarriesOnWithoutItsClient(t *testing.T) {
 	require.Len(t, f.started, 1)
 	assert.NoError(t, f.startErr)
 }
+
+// A task outlives its operation's place in the configuration.
+func TestSubmitSameKeyOfARemovedOperation(t *testing.T) {
+	in := contract.TaskInput{Tenant: "acme", Key: "inv-42", Operation: "gone", Ticket: &contract.Ticket{ID: "ticket-0"}}
+	in.Hash = hashOf(in)
+	f := &fake{}
+	f.put(openTask(in))
+	g := newGateway(f)
+	assert.Equal(t, 202, submitTo(t, g, "inv-42", `{"tenant": "acme", "operation": "gone"}`).StatusCode)
+	assert.Equal(t, 422, submitTo(t, g, "inv-42", `{"tenant": "acme", "operation": "gone", "payload": 1}`).StatusCode)
+	assert.Equal(t, 422, submitTo(t, g, "inv-42", body).StatusCode, "another operation")
+	assert.Equal(t, 400, submitTo(t, g, "inv-43", `{"tenant": "acme", "operation": "gone"}`).StatusCode)
+}
+
+// One value in two spellings is one request; two values are never one.
+func TestSubmitSameValue(t *testing.T) {
+	g := newGateway(&fake{})
+	send := func(payload string) int {
+		return submitTo(t, g, "inv-42", `{"tenant": "acme", "operation": "charge_card", "payload": `+payload+`}`).StatusCode
+	}
+	require.Equal(t, 202, send(`{"b": 1.0, "a": "\u00e9", "c": -0}`))
+	assert.Equal(t, 202, send(`{"a":"é","b":1,"c":0}`))
+	assert.Equal(t, 422, send(`{"a":"é","b":"1","c":0}`))
+	assert.Equal(t, 422, send(`{"a":"é","b":1,"c":null}`))
+	assert.Equal(t, 422, send(`null`))
+}

@@ -16,7 +16,7 @@ import (
 
 // attemptless is the longest history of a task that has had no attempt: its
 // start, one workflow task, a phase and a request to the budget.
-const attemptless = 8
+const attemptless = 6
 
 // needsPast tells whether the description alone cannot say how the task stands.
 func needsPast(s *sighting) bool {

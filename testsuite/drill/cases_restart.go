@@ -66,21 +66,23 @@ func restartInEveryPhase(ctx context.Context, s *Scene) error {
 	// 4. One that takes the last slot, and one more lease than there are slots. A
 	// beat is held for a moment only, so this comes last.
 	claimed := s.HoldOnWorkers(proxy.Beat(proxy.After, other, "claimed", admission.StepClaimed))
-	if err := s.SubmitAs(ctx, other, "claimed", "charge", admission.Normal); err != nil {
+	err := claimed.Catch(ctx,
+		func(ctx context.Context) error { return s.SubmitAs(ctx, other, "claimed", "charge", admission.Normal) },
+		func(*Process, *proxy.Point) error {
+			if err := s.SubmitAs(ctx, other, "leased", "charge", admission.Normal); err != nil {
+				return err
+			}
+			if err := s.stands(ctx, other, map[string]contract.Phase{"claimed": contract.PhaseClaimed, "leased": contract.PhaseLeased}); err != nil {
+				return err
+			}
+			// 5. The restart.
+			s.Control.Kill()
+			s.Server.Kill()
+			return nil
+		})
+	if err != nil {
 		return err
 	}
-	if _, _, err := claimed.Reached(ctx); err != nil {
-		return err
-	}
-	if err := s.SubmitAs(ctx, other, "leased", "charge", admission.Normal); err != nil {
-		return err
-	}
-	if err := s.stands(ctx, other, map[string]contract.Phase{"claimed": contract.PhaseClaimed, "leased": contract.PhaseLeased}); err != nil {
-		return err
-	}
-	// 5. The restart.
-	s.Control.Kill()
-	s.Server.Kill()
 	for _, p := range []*Process{s.Server, s.Control, s.Workers[1]} {
 		if err := p.Start(ctx); err != nil {
 			return err

@@ -18,7 +18,7 @@ func workerCases() []Case {
 			ID: "A4", Required: true,
 			Title: "worker killed after claim, before the checkpoint",
 			Play: func(ctx context.Context, s *Scene) error {
-				return killAt(ctx, s, "k", "charge", s.HoldBeat(proxy.After, "k", admission.StepClaimed))
+				return killAt(ctx, s, s.HoldBeat(proxy.After, "k", admission.StepClaimed), s.Unsent)
 			},
 			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(2), Retries: []string{"worker_lost"}}},
 		},
@@ -70,7 +70,7 @@ func workerCases() []Case {
 			ID: "A9", Variant: "beat", Required: true,
 			Title: "worker killed after the response was recorded, before it knew",
 			Play: func(ctx context.Context, s *Scene) error {
-				return killAt(ctx, s, "k", "charge", s.HoldBeat(proxy.After, "k", admission.StepResponded))
+				return killAt(ctx, s, s.HoldBeat(proxy.After, "k", admission.StepResponded), nil)
 			},
 			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1), Evidence: contract.EvidenceResponse}},
 		},
@@ -78,24 +78,29 @@ func workerCases() []Case {
 			ID: "A9", Variant: "completion", Required: true,
 			Title: "worker killed between the response and the completion",
 			Play: func(ctx context.Context, s *Scene) error {
-				return killAt(ctx, s, "k", "charge", s.HoldOnWorkers(proxy.Completed(proxy.Before)))
+				return killAt(ctx, s, s.HoldOnWorkers(proxy.Completed(proxy.Before)), nil)
 			},
 			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1), Evidence: contract.EvidenceResponse}},
 		},
 	}
 }
 
-// killAt submits a task and kills its worker where the held call proves it to be.
-func killAt(ctx context.Context, s *Scene, key, operation string, held *Held) error {
-	if err := s.Submit(ctx, key, operation); err != nil {
-		return err
-	}
-	worker, _, err := held.Reached(ctx)
+// killAt submits a task and kills its worker where the held call proves it to
+// be; proof, if there is one, is asked then.
+func killAt(ctx context.Context, s *Scene, held *Held, proof func(ctx context.Context, key string) error) error {
+	err := held.Catch(ctx,
+		func(ctx context.Context) error { return s.Submit(ctx, "k", "charge") },
+		func(worker *Process, _ *proxy.Point) error {
+			worker.Kill()
+			if proof == nil {
+				return nil
+			}
+			return proof(ctx, "k")
+		})
 	if err != nil {
 		return err
 	}
-	worker.Kill()
-	return s.Until(ctx, key, contract.PhaseSucceeded)
+	return s.Until(ctx, "k", contract.PhaseSucceeded)
 }
 
 // killInFlight kills a worker that waits for the provider's answer.

@@ -27,7 +27,8 @@ func zombieCases() []Case {
 			ID: "A10", Variant: "checkpoint", Zombie: true,
 			Title: "worker paused as its checkpoint became durable, resumed after look-ups and the retry",
 			Play: func(ctx context.Context, s *Scene) error {
-				return pauseAt(ctx, s, "charge_lookup", admission.StepDispatching)
+				// Its time-out is long, so that only the send guard holds it back.
+				return pauseAt(ctx, s, "charge_slow_lookup", admission.StepDispatching)
 			},
 			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: Range{2, 6},
 				Through: []contract.Phase{contract.PhaseReconciling}}, proofs},
@@ -45,25 +46,27 @@ func zombieCases() []Case {
 // pauseAt pauses a worker that has made a durable beat and not yet read that it
 // is durable.
 func pauseAt(ctx context.Context, s *Scene, operation string, step admission.Step) error {
-	held := s.HoldBeat(proxy.After, "k", step)
-	if err := s.Submit(ctx, "k", operation); err != nil {
-		return err
-	}
-	worker, point, err := held.Reached(ctx)
+	var paused *Process
+	err := s.HoldBeat(proxy.After, "k", step).Catch(ctx,
+		func(ctx context.Context) error { return s.Submit(ctx, "k", operation) },
+		func(worker *Process, point *proxy.Point) error {
+			paused = worker
+			if err := worker.Pause(); err != nil {
+				return err
+			}
+			point.Release() // the acknowledgement waits in the worker's socket
+			return s.Unsent(ctx, "k")
+		})
 	if err != nil {
 		return err
 	}
-	if err := worker.Pause(); err != nil {
-		return err
-	}
-	point.Release() // the acknowledgement waits in the worker's socket
 	if err := s.Until(ctx, "k", contract.PhaseSucceeded); err != nil {
 		return err
 	}
-	if err := worker.Continue(); err != nil {
+	if err := paused.Continue(); err != nil {
 		return err
 	}
-	return s.Drained(ctx, worker)
+	return s.Drained(ctx, paused)
 }
 
 // pauseInFlight pauses a worker whose effect is made, and lets the answer come

@@ -58,6 +58,40 @@ func (h *Held) Reached(ctx context.Context) (*Process, *proxy.Point, error) {
 	}
 }
 
+// Catch submits a task and calls do as soon as the call is held. A worker gives up
+// on a beat after a third of its lease time, so nothing may come in between, not
+// even the gateway's answer.
+func (h *Held) Catch(ctx context.Context, submit func(ctx context.Context) error, do func(worker *Process, point *proxy.Point) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	submitted := make(chan error, 1)
+	go func() {
+		err := submit(ctx)
+		if err != nil {
+			cancel(err)
+		}
+		submitted <- err
+	}()
+	worker, point, err := h.Reached(ctx)
+	if err != nil {
+		return err
+	}
+	if err := do(worker, point); err != nil {
+		return err
+	}
+	return <-submitted
+}
+
+// Unsent checks that a task's effect has not left, so that a crash point before
+// that was met in time.
+func (s *Scene) Unsent(ctx context.Context, key string) error {
+	counts, err := s.Provider.Effects(ctx, witnessKey(s.Tenant, key))
+	if err == nil && counts.Requests != 0 {
+		err = errors.New("the effect has left already: the crash point was missed")
+	}
+	return err
+}
+
 // Dispatch submits a task whose effect meets a fault at the provider, and waits
 // until the provider has the request, and the effect if the fault makes it. It
 // answers with the worker that waits for the provider's answer: the checkpoint
@@ -66,15 +100,17 @@ func (s *Scene) Dispatch(ctx context.Context, key, operation string, kind provid
 	if err := s.Fault(ctx, key, provider.Fault{Kind: kind}); err != nil {
 		return nil, err
 	}
-	checkpoint := s.HoldBeat(proxy.After, key, admission.StepDispatching)
-	if err := s.Submit(ctx, key, operation); err != nil {
-		return nil, err
-	}
-	worker, point, err := checkpoint.Reached(ctx)
+	var worker *Process
+	err := s.HoldBeat(proxy.After, key, admission.StepDispatching).Catch(ctx,
+		func(ctx context.Context) error { return s.Submit(ctx, key, operation) },
+		func(w *Process, point *proxy.Point) error {
+			worker = w
+			point.Release()
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
-	point.Release()
 	want := provider.Counts{Requests: 1}
 	if kind == provider.Hang {
 		want.Effects = 1
