@@ -7,10 +7,10 @@ import (
 
 	enums "go.temporal.io/api/enums/v1"
 	workflow "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/converter"
 	"go.uber.org/zap"
 
 	"headgate/contract"
+	"headgate/contract/codec"
 )
 
 const (
@@ -66,7 +66,7 @@ func auditAnswer(info *workflow.WorkflowExecutionInfo) contract.AuditAnswer {
 		a.State = contract.AuditUnclear
 	}
 	if memo, ok := info.GetMemo().GetFields()[contract.TicketMemo]; ok {
-		if err := converter.GetDefaultDataConverter().FromPayload(memo, &a.Ticket); err != nil {
+		if err := codec.Converter().FromPayload(memo, &a.Ticket); err != nil {
 			// A ticket that cannot be read must not look like none.
 			return contract.AuditAnswer{State: contract.AuditUnclear}
 		}

@@ -58,7 +58,7 @@ func BenchmarkAdmit(b *testing.B) {
 }
 
 // One turn: a lease comes back, the next task is chosen, its decision is heard,
-// another task joins the queue.
+// another task joins the queue. That is an admission and a grant.
 func BenchmarkTurn(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("queued=%d/tenants=%d", size.queued, size.tenants), func(b *testing.B) {
@@ -75,7 +75,7 @@ func BenchmarkTurn(b *testing.B) {
 					s.Delivered(now, d, DeliveryDone)
 					held[i%len(held)] = s.items[attempt{d.Task, 1}]
 				}
-				s.Ask(now, benchRequest(2_000_000+i, size.tenants), false)
+				s.Ask(now, it.req, false)
 			}
 		})
 	}

@@ -26,7 +26,8 @@ var rewrite = flag.Bool("rewrite", false, "add what is new to the golden files")
 // one that is missing.
 var messages = []any{
 	contract.AdmitReply{}, contract.AdmitRequest{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
-	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
+	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.ConfigureReply{},
+	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
 	contract.Deliveries{}, contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.Explanation{},
 	contract.HTTPRequest{}, contract.Header{}, contract.LateEvidence{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
 	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},

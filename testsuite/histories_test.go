@@ -1,7 +1,6 @@
 package testsuite
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -54,31 +53,32 @@ func loadHistory(t *testing.T, name string) *history.History {
 	return h
 }
 
-// storeHistory writes a history, without the name of the machine that it comes
-// from.
+// storeHistory writes a history. The workers that it names lose the name of
+// their machine.
 func storeHistory(t *testing.T, name string, h *history.History) {
 	t.Helper()
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	h = proto.CloneOf(h)
-	replaceText(h.ProtoReflect(), host, "host")
+	anonymous := strings.NewReplacer("@"+host+":", "@host:", "@"+host+"@", "@host@")
+	replaceText(h.ProtoReflect(), anonymous)
 	text, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(h)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(historyFile(name)), 0o755))
 	require.NoError(t, os.WriteFile(historyFile(name), append(text, '\n'), 0o600))
 }
 
-// replaceText replaces a text in all strings and bytes of a message.
-func replaceText(m protoreflect.Message, old, now string) {
+// replaceText replaces in all strings and bytes of a message.
+func replaceText(m protoreflect.Message, with *strings.Replacer) {
 	var replaced func(kind protoreflect.Kind, v protoreflect.Value) protoreflect.Value
 	replaced = func(kind protoreflect.Kind, v protoreflect.Value) protoreflect.Value {
 		switch kind {
 		case protoreflect.StringKind:
-			return protoreflect.ValueOfString(strings.ReplaceAll(v.String(), old, now))
+			return protoreflect.ValueOfString(with.Replace(v.String()))
 		case protoreflect.BytesKind:
-			return protoreflect.ValueOfBytes(bytes.ReplaceAll(v.Bytes(), []byte(old), []byte(now)))
+			return protoreflect.ValueOfBytes([]byte(with.Replace(string(v.Bytes()))))
 		case protoreflect.MessageKind, protoreflect.GroupKind:
-			replaceText(v.Message(), old, now)
+			replaceText(v.Message(), with)
 		}
 		return v
 	}

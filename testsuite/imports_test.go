@@ -46,6 +46,11 @@ var rules = []rule{
 		never: []string{"os", "log", "net", "sync"},
 	},
 	{
+		pkg:    "contract/codec",
+		others: []string{"go.temporal.io/sdk/converter", "go.temporal.io/api", "google.golang.org/protobuf"},
+		never:  []string{"os", "log", "net", "sync"},
+	},
+	{
 		pkg:    "config",
 		ours:   []string{"admission", "contract"},
 		others: []string{"github.com/goccy/go-yaml", "cel.dev/cel-go", "github.com/gowebpki/jcs", "google.golang.org/protobuf"},

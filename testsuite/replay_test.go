@@ -16,7 +16,7 @@ import (
 )
 
 // stored is how many histories there are of each type of workflow.
-var stored = map[string]int{"task": 0, "budget": 0, "reconcile": 0}
+var stored = map[string]int{"task": 21, "budget": 5, "reconcile": 8}
 
 // TestReplay plays every stored history through the workflows of today.
 func TestReplay(t *testing.T) {
@@ -66,7 +66,8 @@ func TestChangedWorkflowsDoNotReplay(t *testing.T) {
 // replay plays one history, through changed workflows if there is a change.
 func replay(t *testing.T, name string, c *change) error {
 	t.Helper()
-	loadHistory(t, name) // readable and not empty
+	h := loadHistory(t, name)
+	started := h.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
 	options := worker.WorkflowReplayerOptions{DisableRegistrationAliasing: true}
 	if c != nil {
 		options.Interceptors = []interceptor.WorkerInterceptor{c}
@@ -74,7 +75,9 @@ func replay(t *testing.T, name string, c *change) error {
 	replayer, err := worker.NewWorkflowReplayerWithOptions(options)
 	require.NoError(t, err)
 	workflows.Register(replayer)
-	return replayer.ReplayWorkflowHistoryFromJSONFile(quiet(), historyFile(name))
+	// A task looks at its own ID.
+	return replayer.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{
+		ID: started.GetWorkflowId(), RunID: started.GetOriginalExecutionRunId()}})
 }
 
 // change stands between a workflow and what it asks for, as if its code had been

@@ -10,6 +10,8 @@ import (
 	temporallog "go.temporal.io/sdk/log"
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
+
+	"headgate/contract/codec"
 )
 
 // Connect opens a client on the standard environment configuration
@@ -26,6 +28,7 @@ func Connect(ctx context.Context, address, namespace string, log *zap.Logger) (c
 		return nil, fmt.Errorf("connect to Temporal at %s, namespace %s (TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE change that): %w",
 			options.HostPort, options.Namespace, err)
 	}
+	ensureAttributes(ctx, c, options.Namespace, log)
 	return c, nil
 }
 
@@ -38,6 +41,7 @@ func connectOptions(address, namespace string, log *zap.Logger) (client.Options,
 	options.Namespace = first(namespace, options.Namespace, client.DefaultNamespace)
 	options.Identity = "headgate@" + process()
 	options.Logger = Logger(log)
+	options.DataConverter = codec.Converter()
 	return options, nil
 }
 

@@ -3,12 +3,13 @@ package gateway
 import (
 	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
-	"go.temporal.io/sdk/converter"
+
+	"headgate/contract/codec"
 )
 
 // stored reads what histories and memos hold. It is the only place that does, so
 // that encryption has one place to go.
-var stored = converter.GetDefaultDataConverter()
+var stored = codec.Converter()
 
 // decode reads the first of some payloads into v and tells whether it could.
 func decode(p *commonpb.Payloads, v any) bool {
