@@ -168,6 +168,7 @@ func (s *story) workerOf(a *attempt, named string) string {
 func (s *story) steps(a *attempt, worker, build string, claimed, dispatching, sendBy time.Time) {
 	actor := s.workerOf(a, worker)
 	if !claimed.IsZero() {
+		a.claimed = true
 		s.add(claimed, "claimed", a.n, actor, label("build", build))
 	}
 	if !dispatching.IsZero() {

@@ -43,7 +43,7 @@ func (s *story) reconciled(a *historypb.ChildWorkflowExecutionCompletedEventAttr
 	}
 	s.unnoticed = true
 	if at0 := s.number(n); at0 != nil {
-		at0.verdict = result.Verdict
+		at0.looked, at0.verdict = true, result.Verdict
 	}
 	text, actor := map[string]string{
 		contract.VerdictHappened:     "it happened",
@@ -66,8 +66,6 @@ func (s *story) reconciled(a *historypb.ChildWorkflowExecutionCompletedEventAttr
 
 // close is the end of the workflow, in whichever way.
 func (s *story) close(e *historypb.HistoryEvent, at time.Time) {
-	said := len(s.events)
-	defer func() { s.over = len(s.events) > said }()
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
 		a := e.GetWorkflowExecutionTerminatedEventAttributes()

@@ -99,14 +99,9 @@ func (g *Gateway) complete(ctx context.Context, s *sighting) error {
 	}
 }
 
-// stale tells whether the history has gone on since the description: an attempt
-// has begun, or the task has ended.
+// stale tells whether the history has gone on since the description.
 func (s *sighting) stale() bool {
-	if s.past == nil || !s.open() {
-		return false
-	}
-	last := s.past.last()
-	return s.past.over || last != nil && last.open && pendingEffect(s.task) == nil
+	return s.past != nil && s.open() && s.past.length > s.task.GetWorkflowExecutionInfo().GetHistoryLength()
 }
 
 func (g *Gateway) fill(ctx context.Context, s *sighting) error {

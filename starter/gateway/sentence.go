@@ -10,6 +10,9 @@ import (
 
 // sentence says in one sentence where a task stands, why, and what comes next.
 func sentence(v contract.TaskView, past *story) string {
+	if strings.HasSuffix(v.Detail, unnoticed) {
+		return fmt.Sprintf("Attempt %d was last noted as %s: %s (if none is running: headgate worker --role control).", v.Attempts, v.Phase, v.Detail)
+	}
 	switch v.Phase {
 	case contract.PhaseSucceeded:
 		return succeededSentence(v) + " " + attemptsText(v) + "."
@@ -27,9 +30,6 @@ func sentence(v contract.TaskView, past *story) string {
 		return fmt.Sprintf("It is being RECONCILED: the outcome of attempt %d is not known (%s), and %s; it is not sent again before that is settled.",
 			v.Attempts, reasonText(v), probesText(v.Reconciliation))
 	case contract.PhaseDispatched:
-		if v.Detail != "" {
-			return fmt.Sprintf("Attempt %d was DISPATCHED and has ended, and a control worker has yet to take notice; if none is running, start one (headgate worker --role control).", v.Attempts)
-		}
 		return fmt.Sprintf("Attempt %d is DISPATCHED: worker %s made its checkpoint and the effect may be happening now.", v.Attempts, v.Worker)
 	case contract.PhaseClaimed:
 		return fmt.Sprintf("Attempt %d is CLAIMED by worker %s, which prepares it; nothing has been sent yet.", v.Attempts, v.Worker)

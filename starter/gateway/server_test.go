@@ -208,6 +208,9 @@ func TestReadIsNotStale(t *testing.T) {
 	f.put(before)
 	s := &script{}
 	s.start(acmeInput())
+	for range 4 {
+		s.noticed()
+	}
 	s.complete(s.effect(1), contract.Outcome{Class: admission.Succeeded})
 	s.noticed()
 	s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Attempts: 1})

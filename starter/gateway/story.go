@@ -21,7 +21,7 @@ type story struct {
 	reconcile []reconcileRun
 	// unnoticed: an attempt has ended and no worker has taken notice of it yet.
 	unnoticed bool
-	over      bool // the workflow has closed
+	length    int64 // events
 
 	waitingSince time.Time // of the attempt that is asked for now
 	leases       []string  // told already: decisions are resent
@@ -34,14 +34,15 @@ type attempt struct {
 	n         int
 	scheduled int64 // event ID
 	worker    string
+	claimed   bool
 	open      bool // no end in the history
 	// The end: an outcome that a worker told, or the last beat of a lost one.
 	outcome *contract.Outcome
 	beat    *contract.Beat
 	class   admission.Class
 	reason  string
-	// verdict of the reconciliation, once there is one.
-	verdict string
+	looked  bool   // its reconciliation has ended
+	verdict string // of the reconciliation; empty: none
 }
 
 // reconcileRun is a reconciliation that the task started.
@@ -86,7 +87,7 @@ func (s *story) add(at time.Time, name string, n int, actor, detail string) {
 
 // tell reads a task's history.
 func tell(events []*historypb.HistoryEvent) *story {
-	s := &story{}
+	s := &story{length: int64(len(events))}
 	for _, e := range events {
 		s.read(e, e.GetEventTime().AsTime())
 	}
@@ -157,6 +158,9 @@ func (s *story) read(e *historypb.HistoryEvent, at time.Time) {
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED,
 		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:
 		s.unnoticed = true
+		if last := s.last(); last != nil {
+			last.looked = true
+		}
 		s.add(at, "reconciliation_ended", 0, "", "without a verdict: the outcome stays unknown")
 	default:
 		s.close(e, at)
@@ -209,6 +213,22 @@ func (s *story) withBeat(beat *contract.Beat, started bool) {
 		}
 	}
 }
+
+// unnoticedPhase is the phase of a task whose attempt, or whose reconciliation,
+// has ended without a worker having taken notice: the one before the end.
+func (s *story) unnoticedPhase() (contract.Phase, string) {
+	switch a := s.last(); {
+	case a.looked:
+		return contract.PhaseReconciling, "the reconciliation has ended" + unnoticed
+	case a.mayHaveActed():
+		return contract.PhaseDispatched, "the attempt has ended" + unnoticed
+	case a.claimed:
+		return contract.PhaseClaimed, "the attempt has ended" + unnoticed
+	}
+	return contract.PhaseLeased, "the attempt has ended" + unnoticed
+}
+
+const unnoticed = "; a control worker has yet to take notice"
 
 // retries counts why the first n attempts were repeated.
 func (s *story) retries(n int) []contract.Count {

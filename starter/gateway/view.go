@@ -78,7 +78,7 @@ func indexView(s *sighting) contract.TaskView {
 //	last beat claimed                             claimed
 //	last beat dispatching or responded            dispatched
 //	reconciliation open                           reconciling or unknown, as its memo says
-//	an ended attempt that nobody has noticed      dispatched, if it may have acted
+//	an end that no worker has noticed             the phase before it
 //	otherwise                                     accepted
 func openView(v *contract.TaskView, s *sighting) {
 	if effect := pendingEffect(s.task); effect != nil {
@@ -112,10 +112,9 @@ func openView(v *contract.TaskView, s *sighting) {
 		v.Attempts = len(past.attempts)
 		if past.unnoticed && v.Attempts > 0 {
 			v.Retries = past.retries(v.Attempts - 1)
-			v.Detail = "the attempt has ended; a control worker has yet to take notice"
-			if past.last().mayHaveActed() {
-				setPhase(v, contract.PhaseDispatched)
-			}
+			var phase contract.Phase
+			phase, v.Detail = past.unnoticedPhase()
+			setPhase(v, phase)
 			return
 		}
 		v.Retries = past.retries(v.Attempts)

@@ -66,6 +66,15 @@ func TestViewOfAnOpenTask(t *testing.T) {
 		"ended unnoticed, may have acted": {sighting{task: attribute("leased"), past: waits(func(s *script) {
 			s.complete(s.effect(1), unknownOutcome)
 		})}, contract.PhaseDispatched, 1, "", "the attempt has ended; a control worker has yet to take notice"},
+		"lost unnoticed after its claim": {sighting{task: attribute("leased"), past: waits(func(s *script) {
+			s.timeout(s.effect(1), enumspb.TIMEOUT_TYPE_HEARTBEAT, &contract.Beat{Step: admission.StepClaimed, Attempt: 1, Claimed: start})
+		})}, contract.PhaseClaimed, 1, "", "the attempt has ended; a control worker has yet to take notice"},
+		"reconciled unnoticed": {sighting{task: attribute("reconciling"), past: waits(func(s *script) {
+			s.complete(s.effect(1), unknownOutcome)
+			s.reconcile(1)
+			s.noticed()
+			s.reconciled(1, contract.ReconcileResult{Verdict: contract.VerdictHappened})
+		})}, contract.PhaseReconciling, 1, "", "the reconciliation has ended; a control worker has yet to take notice"},
 		"ended unnoticed, has not acted": {sighting{task: attribute("leased"), past: waits(func(s *script) {
 			s.complete(s.effect(1), contract.Outcome{Class: admission.NotDispatched})
 		})}, contract.PhaseLeased, 1, "", "the attempt has ended; a control worker has yet to take notice"},
