@@ -102,7 +102,25 @@ func (t *task) resolve(ctx workflow.Context) string {
 		return r.Refused
 	}
 	t.op, t.in.Payload, t.in.Hash = *r.Operation, r.Payload, r.Hash
+	t.index(ctx)
 	return ""
+}
+
+// index sets the search attributes that a gateway sets at the start.
+func (t *task) index(ctx workflow.Context) {
+	updates := []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(contract.TenantAttribute).ValueSet(t.in.Tenant),
+		temporal.NewSearchAttributeKeyKeyword(contract.OperationAttribute).ValueSet(t.in.Operation),
+		temporal.NewSearchAttributeKeyKeyword(contract.PriorityAttribute).ValueSet(t.in.Priority.String()),
+		phaseAttribute.ValueSet(string(contract.PhaseAccepted)),
+	}
+	if t.in.Agent != "" {
+		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(contract.AgentAttribute).ValueSet(t.in.Agent))
+	}
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
+	}
+	t.waiting = true
 }
 
 // ticketGood: a ticket is valid for a workflow that was started in time. The
@@ -189,10 +207,11 @@ func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
 func (t *task) refused(d contract.Decision) *ending {
 	t.result.RetryAfter = d.RetryAfter
 	switch {
-	case t.sent || t.counted > 0 && d.Reason != admission.Expired:
-		return &ending{contract.PhaseFailed, string(d.Reason), d.Detail}
-	case d.Reason == admission.Superseded:
+	case d.Reason == admission.Superseded && !t.sent:
 		return &ending{contract.PhaseCancelled, string(d.Reason), d.Detail}
+	case t.sent || d.Reason != admission.Expired && (t.counted > 0 || t.in.Ticket != nil):
+		// It was accepted, so it cannot be rejected any more; it has had no effect.
+		return &ending{contract.PhaseFailed, string(d.Reason), d.Detail}
 	case d.Reason == admission.Expired:
 		return &ending{contract.PhaseExpired, string(d.Reason), d.Detail}
 	}
