@@ -204,9 +204,9 @@ func (b *budget) deliver(ctx workflow.Context, decisions []admission.Decision) {
 		in.Items = append(in.Items, contract.Delivery{Task: d.Task, Decision: contract.Decision{
 			Attempt: d.Attempt, Lease: d.Lease, Reason: d.Reason, Detail: d.Detail, RetryAfter: d.RetryAfter}})
 	}
-	ctx = workflow.WithActivityOptions(ctx, batchOptions(strconv.Itoa(len(decisions))+" decisions"))
+	ctx = workflow.WithLocalActivityOptions(ctx, deliverOptions())
 	var reply contract.DeliverReply
-	err := workflow.ExecuteActivity(ctx, contract.DeliverActivity, in).Get(ctx, &reply)
+	err := workflow.ExecuteLocalActivity(ctx, contract.DeliverActivity, in).Get(ctx, &reply)
 	now := workflow.Now(ctx)
 	for i, d := range decisions {
 		how := admission.DeliveryFailed

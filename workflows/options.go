@@ -57,7 +57,18 @@ func controlOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// batchOptions are for the budget's batches of deliveries and inspections. A
+// deliverOptions are for the budget's batches of decisions. They are local
+// activities: a decision is on its way to its task in the same workflow task
+// that made it, which saves half of the hand-off's time and of its events. One
+// try only: the budget's state makes sure that it comes again.
+func deliverOptions() workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: 8 * time.Second,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+	}
+}
+
+// batchOptions are for the budget's batches of inspections. A
 // batch answers for each of its items, so a lost batch is only one more try:
 // the budget's state, not the activity, makes sure that it comes again.
 func batchOptions(summary string) workflow.ActivityOptions {
