@@ -68,10 +68,9 @@ func observer(t *testing.T, text string) func(*State) {
 
 // script is the interpreter.
 type script struct {
-	s      *State
-	policy Policy
-	now    time.Time
-	sent   map[string]Decision // the last decision for each task
+	s    *State
+	now  time.Time
+	sent map[string]Decision // the last decision for each task
 }
 
 func runScript(text string, observe func(*State)) string {
