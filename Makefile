@@ -2,6 +2,7 @@
 
 GO ?= go
 TESTFLAGS ?=
+BENCHFLAGS ?=
 
 GOLANGCI_VERSION      := v2.15.0
 WORKFLOWCHECK_VERSION := v0.6.0
@@ -61,6 +62,11 @@ run: build ## run everything on this machine
 .PHONY: drill
 drill: build ## rehearse the failures on this machine
 	@bin/headgate drill
+
+.PHONY: bench
+bench: build ## measure the core, then everything beside a bare workflow, 20 minutes (BENCHFLAGS='--quick')
+	$(GO) test ./admission -run xxx -bench . -benchtime 0.5s
+	@bin/headgate bench $(BENCHFLAGS)
 
 .PHONY: test
 test: build ## run all tests against the built programs (TESTFLAGS='-run X -v')

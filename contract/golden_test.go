@@ -71,7 +71,7 @@ func golden(t *testing.T, name string, now []byte, again func(old []byte) []byte
 	file := filepath.Join("testdata", name+".json")
 	old, err := os.ReadFile(file)
 	if *rewrite && os.IsNotExist(err) {
-		require.NoError(t, os.WriteFile(file, now, 0o600))
+		require.NoError(t, os.WriteFile(file, now, 0o644))
 		return
 	}
 	require.NoError(t, err, "`make golden` writes it")
@@ -80,7 +80,7 @@ func golden(t *testing.T, name string, now []byte, again func(old []byte) []byte
 	// 2. What is written today is what was written then, and more.
 	require.Empty(t, lost(t, old, now), "these are stored, and written differently today")
 	if *rewrite {
-		require.NoError(t, os.WriteFile(file, now, 0o600))
+		require.NoError(t, os.WriteFile(file, now, 0o644))
 		return
 	}
 	require.Empty(t, lost(t, now, old), "`make golden` adds these to the file")

@@ -3,8 +3,10 @@ package testsuite
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,12 +22,12 @@ import (
 // testDirectCounts: a task of a plain client takes a lease like any other, counts
 // against the caps of its tenant, and is the task of its key for everybody.
 func testDirectCounts(ctx context.Context, t *testing.T, world *drill.World) {
-	const tenant = "a12-full" // one in flight, two queued
+	const tenant = "caps" // one in flight, two queued
 	c := plain(t, world)
 	input := func(key string) contract.TaskInput {
 		return contract.TaskInput{Tenant: tenant, Key: key, Agent: "a", Operation: "charge_slow", Priority: admission.High, Payload: charge(tenant, key)}
 	}
-	play(ctx, t, world, drill.Case{ID: "counts", Title: "started without the gateway", Play: func(ctx context.Context, s *drill.Scene) error {
+	play(ctx, t, world, drill.Case{ID: tenant, Title: "started without the gateway", Play: func(ctx context.Context, s *drill.Scene) error {
 		// 1. It runs, with a lease.
 		require.NoError(t, s.FaultAs(ctx, tenant, "runs", provider.Fault{Kind: provider.HangBefore}))
 		runs, err := direct(ctx, c, input("runs"))
@@ -70,6 +72,18 @@ func testDirectCounts(ctx context.Context, t *testing.T, world *drill.World) {
 		require.NoError(t, err)
 		require.Equal(t, []any{http.StatusConflict, "task_rejected"}, []any{answer.Status, answer.Problem.Reason})
 		require.Equal(t, 2, queue(ctx, t, world).Depth)
+
+		// All are listed, as what they are.
+		eventually(ctx, t, "the listing has caught up", func() bool {
+			views, err := s.Door.Tasks(ctx, tenant)
+			require.NoError(t, err)
+			have := map[string]contract.Phase{}
+			for _, v := range views {
+				have[v.Key] = v.Phase
+			}
+			return len(views) == 4 && maps.Equal(have, map[string]contract.Phase{"runs": contract.PhaseDispatched,
+				"waits": contract.PhaseAccepted, "behind": contract.PhaseAccepted, "over": contract.PhaseRejected})
+		})
 
 		// 5. The key means this task at the gateway too.
 		answer, err = s.Door.Submit(ctx, "runs", submit(input("runs")))
@@ -175,7 +189,7 @@ func testDirectInvalid(ctx context.Context, t *testing.T, world *drill.World) {
 		{change: func(in *contract.TaskInput) { in.Key = "budget"; in.Budget = "mine" }, detail: "invalid_name"},
 		{change: func(in *contract.TaskInput) { in.Key = "priority"; in.Operation = "" }, detail: "invalid_name"},
 		{change: func(in *contract.TaskInput) { in.Tenant = "strange r" }, detail: "invalid_name"},
-		{change: func(in *contract.TaskInput) { in.Key = "ключ" }, detail: "invalid_key"},
+		{change: func(in *contract.TaskInput) { in.Key = strings.Repeat("k", 256) }, detail: "invalid_key"},
 		{change: func(in *contract.TaskInput) {
 			in.Key, in.Operation, in.Payload = "cost", "charge_many", []byte(`{"calls":5}`)
 		}, detail: "cost_above_limit"},
@@ -204,7 +218,7 @@ func testDirectInvalid(ctx context.Context, t *testing.T, world *drill.World) {
 	view := answer.view(t)
 	require.Equal(t, []any{contract.PhaseRejected, contract.NextDoNotRetry, "charge_nothing"}, []any{view.Phase, view.NextAction, view.Operation})
 	eventually(ctx, t, "the listing of refused tasks has caught up", func() bool {
-		answer, err := send(ctx, world, http.MethodGet, "/v1/tasks?phase=rejected", nil, nil)
+		answer, err := send(ctx, world, http.MethodGet, "/v1/tasks?tenant=stranger&phase=rejected", nil, nil)
 		require.NoError(t, err)
 		return slices.ContainsFunc(answer.page(t).Tasks, func(v contract.TaskView) bool { return v.Task == "task/stranger/operation" })
 	})

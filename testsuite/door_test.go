@@ -13,7 +13,7 @@ func TestDoor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	world := newWorld(ctx, t)
-	declare(ctx, t, world, doorOperations)
+	declare(ctx, t, world, doorTenants, doorOperations)
 	for _, part := range []struct {
 		name string
 		test func(ctx context.Context, t *testing.T, world *drill.World)
@@ -28,6 +28,12 @@ func TestDoor(t *testing.T) {
 		t.Run(part.name, func(t *testing.T) { part.test(ctx, t, world) })
 	}
 }
+
+// doorTenants are added to those of the drill.
+const doorTenants = `
+  caps: {weight: 1, max_in_flight: 1, max_queued: 2}
+  phases: {weight: 1, max_in_flight: 3, max_queued: 40}
+`
 
 // doorOperations are added to those of the drill.
 const doorOperations = `

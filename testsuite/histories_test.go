@@ -53,32 +53,35 @@ func loadHistory(t *testing.T, name string) *history.History {
 	return h
 }
 
-// storeHistory writes a history. The workers that it names lose the name of
-// their machine.
+// storeHistory writes a history, in which no worker tells the name of its machine.
 func storeHistory(t *testing.T, name string, h *history.History) {
 	t.Helper()
 	host, err := os.Hostname()
 	require.NoError(t, err)
+	inside := strings.NewReplacer("@"+host+":", "@host:", "@"+host+"@", "@host@") // identities
 	h = proto.CloneOf(h)
-	anonymous := strings.NewReplacer("@"+host+":", "@host:", "@"+host+"@", "@host@")
-	replaceText(h.ProtoReflect(), anonymous)
+	replaceText(h.ProtoReflect(), func(text string) string {
+		if rest, ok := strings.CutPrefix(text, host+":"); ok { // a worker's own queue
+			return "host:" + rest
+		}
+		return inside.Replace(text)
+	})
 	text, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(h)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(historyFile(name)), 0o755))
-	require.NoError(t, os.WriteFile(historyFile(name), append(text, '\n'), 0o600))
+	require.NoError(t, os.WriteFile(historyFile(name), append(text, '\n'), 0o644))
 }
 
-// replaceText replaces in all strings and bytes of a message.
-func replaceText(m protoreflect.Message, with *strings.Replacer) {
-	var replaced func(kind protoreflect.Kind, v protoreflect.Value) protoreflect.Value
-	replaced = func(kind protoreflect.Kind, v protoreflect.Value) protoreflect.Value {
+// replaceText replaces all strings and bytes of a message.
+func replaceText(m protoreflect.Message, by func(text string) string) {
+	replaced := func(kind protoreflect.Kind, v protoreflect.Value) protoreflect.Value {
 		switch kind {
 		case protoreflect.StringKind:
-			return protoreflect.ValueOfString(with.Replace(v.String()))
+			return protoreflect.ValueOfString(by(v.String()))
 		case protoreflect.BytesKind:
-			return protoreflect.ValueOfBytes([]byte(with.Replace(string(v.Bytes()))))
+			return protoreflect.ValueOfBytes([]byte(by(string(v.Bytes()))))
 		case protoreflect.MessageKind, protoreflect.GroupKind:
-			replaceText(v.Message(), with)
+			replaceText(v.Message(), by)
 		}
 		return v
 	}

@@ -35,7 +35,7 @@ type scene struct {
 // suggests to continue as new early.
 var budgetRuns = []recording{
 	{"budget/first-run", contract.BudgetID(contract.DefaultBudget),
-		[]string{markFirst, "admit", "report", "request", "deliver", markNew}},
+		[]string{markFirst, "configure", "admit", "report", "request", markNew}},
 	{"budget/pause-and-resume", contract.BudgetID(contract.DefaultBudget), // resume is a pause of nothing
 		[]string{markContinued, "pause", "admit", "pause", "deliver", markNew}},
 	{"budget/handed-on", contract.BudgetID(contract.DefaultBudget),
@@ -66,6 +66,11 @@ func TestRecordHistories(t *testing.T) {
 	for _, r := range all {
 		h := loadHistory(t, r.name)
 		require.True(t, shows(h, r.shows), "%s must show %q, but shows %q", r.name, r.shows, marks(h))
+		for _, e := range h.GetEvents() {
+			// What storeHistory has made of worker@machine:process.
+			who := e.GetWorkflowTaskStartedEventAttributes().GetIdentity() + e.GetActivityTaskStartedEventAttributes().GetIdentity()
+			require.Regexp(t, `^(.*@host:.*)?$`, who, "%s names a machine", r.name)
+		}
 	}
 }
 
@@ -73,7 +78,7 @@ func recordAll(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	world := newWorld(ctx, t, "--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=80")
-	declare(ctx, t, world, recordedOperations)
+	declare(ctx, t, world, "", recordedOperations)
 	c := plain(t, world)
 	for _, s := range scenes(t) {
 		began := time.Now()
@@ -106,9 +111,7 @@ func budgetHistories(ctx context.Context, t *testing.T, c client.Client) []*hist
 	id := contract.BudgetID(contract.DefaultBudget)
 	var runs []*history.History
 	for run := ""; ; {
-		listed, err := c.DescribeWorkflowExecution(ctx, id, run)
-		require.NoError(t, err)
-		h := fetchHistory(ctx, t, c, id, listed.GetWorkflowExecutionInfo().GetExecution().GetRunId())
+		h := fetchHistory(ctx, t, c, id, run)
 		runs = append(runs, h)
 		run = h.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
 		if run == "" {

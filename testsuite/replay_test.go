@@ -38,9 +38,9 @@ func TestChangedWorkflowsDoNotReplay(t *testing.T) {
 		least        int // histories that come to the place
 		change       change
 	}{
-		{"a task runs another activity", "task", 15, change{renames: contract.EffectActivity}},
-		{"a task keeps its lease", "task", 15, change{skips: contract.ReportActivity}},
-		{"a budget sets one more timer", "budget", 4, change{doublesTimers: true}},
+		{"a task runs another activity", "task", 17, change{renames: contract.EffectActivity}},
+		{"a task keeps its lease", "task", 18, change{skips: contract.ReportActivity}},
+		{"a budget sets one more timer", "budget", 5, change{doublesTimers: true}},
 		{"a reconciliation does not look", "reconcile", 3, change{skips: contract.ProbeActivity}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"headgate/config"
 	"headgate/contract"
 	"headgate/testsuite/drill"
 )
@@ -54,18 +55,28 @@ func play(ctx context.Context, t *testing.T, world *drill.World, c drill.Case) {
 	}
 }
 
-// declare adds operations to the world's configuration. The running budget keeps
-// its limits.
-func declare(ctx context.Context, t *testing.T, world *drill.World, operations string) {
+// declare adds tenants and operations to the world's configuration, each as lines
+// of its section, and puts them in force.
+func declare(ctx context.Context, t *testing.T, world *drill.World, tenants, operations string) {
 	t.Helper()
-	file := configuration(world)
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(configuration(world))
 	require.NoError(t, err)
 	_, provider, found := strings.Cut(string(text), `url: "`)
 	require.True(t, found)
 	provider, _, _ = strings.Cut(provider, "/charges")
-	require.NoError(t, os.WriteFile(file, append(text, strings.ReplaceAll(operations, "PROVIDER", provider)...), 0o600))
+	all := strings.Replace(string(text), "\ntenants:\n", "\ntenants:\n"+tenants, 1) + strings.ReplaceAll(operations, "PROVIDER", provider)
+	require.NoError(t, os.WriteFile(configuration(world), []byte(all), 0o600))
 	restart(ctx, t, world.Control, world.Gateway)
+
+	loaded, err := config.Load(configuration(world))
+	require.NoError(t, err)
+	update, err := plain(t, world).UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: contract.BudgetID(contract.DefaultBudget),
+		UpdateName: contract.ConfigureUpdate, Args: []any{contract.ConfigureRequest{Policy: loaded.Budget, Actor: "operator"}},
+		WaitForStage: client.WorkflowUpdateStageCompleted})
+	require.NoError(t, err)
+	var reply contract.ConfigureReply
+	require.NoError(t, update.Get(ctx, &reply))
+	require.Equal(t, loaded.PolicyDigest(), reply.After)
 }
 
 // configuration is the file that the world's processes read.
@@ -126,6 +137,14 @@ func (r reply) view(t *testing.T) contract.TaskView {
 	var v contract.TaskView
 	require.NoError(t, json.Unmarshal(r.body, &v))
 	return v
+}
+
+func (r reply) page(t *testing.T) contract.TaskPage {
+	t.Helper()
+	require.Equal(t, http.StatusOK, r.status, "%s", r.body)
+	var p contract.TaskPage
+	require.NoError(t, json.Unmarshal(r.body, &p))
+	return p
 }
 
 // send sends a request as it is. An error means that no answer was read.

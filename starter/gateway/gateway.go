@@ -72,6 +72,9 @@ type Gateway struct {
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time
 	admitter   *admitter
+	memory     memory
+	lookups    lookups
+	tally      tally
 }
 
 // New makes a gateway; it starts nothing.
@@ -90,6 +93,7 @@ func New(o Options) *Gateway {
 		g.after = time.After
 	}
 	g.admitter = &admitter{send: g.sendBatch}
+	g.lookups.free = make(chan struct{}, maxLookups)
 	return g
 }
 

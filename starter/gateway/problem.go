@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"headgate/admission"
 	"headgate/config"
@@ -86,7 +87,8 @@ var slugs = map[string]string{"expired": "deadline-passed"}
 // problemError is an error that is already worded for the client.
 type problemError struct {
 	contract.Problem
-	cause error // for the log only
+	cause   error // for the log only
+	verdict bool  // the budget's, not a failure
 }
 
 func (p *problemError) Error() string { return p.Reason + ": " + p.Detail }
@@ -134,6 +136,7 @@ func verdictProblem(v admission.Verdict) *problemError {
 		reason = "refused"
 	}
 	p := refuse(reason, "%s", v.Detail)
+	p.verdict = true
 	if reason == "refused" {
 		p.Reason = string(v.Reason)
 	}
@@ -198,10 +201,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &p) {
 		p = refuse("internal", "the gateway could not answer; the log has the cause").because(err)
 	}
-	if p.Status >= 500 && r.Pattern != readyRoute {
-		g.log.Warn("request refused", zap.String("method", r.Method), zap.String("route", r.Pattern),
-			zap.Int("status", p.Status), zap.String("reason", p.Reason), zap.Error(p.cause))
-	}
+	g.logRefusal(r, p)
 	h := w.Header()
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
@@ -209,6 +209,26 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p.Problem) // the client may be gone
+}
+
+// logRefusal logs what the gateway or the budget could not do, and what they
+// would not do for want of room. What is wrong with a request is its client's
+// business.
+func (g *Gateway) logRefusal(r *http.Request, p *problemError) {
+	if p.Status < 500 && p.Status != http.StatusTooManyRequests || r.Pattern == readyRoute {
+		return
+	}
+	level, n := zapcore.WarnLevel, 1
+	if p.verdict {
+		level = zapcore.InfoLevel
+	}
+	if p.Status != http.StatusInternalServerError { // each of those is another one
+		n = g.tally.add(g.now(), p.Reason)
+	}
+	if line := g.log.Check(level, "requests refused"); line != nil && n > 0 {
+		line.Write(zap.Int("requests", n), zap.String("reason", p.Reason), zap.Int("status", p.Status),
+			zap.String("method", r.Method), zap.String("route", r.Pattern), zap.Error(p.cause))
+	}
 }
 
 // reply writes a JSON answer.

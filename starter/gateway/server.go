@@ -81,8 +81,10 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 					g.fail(seen, r, refuse("internal", "the gateway could not answer; the log has the cause"))
 				}
 			}
-			g.log.Debug("request", zap.String("method", r.Method), zap.String("route", r.Pattern),
-				zap.Int("status", seen.status), zap.Duration("took", time.Since(begun)))
+			if line := g.log.Check(zap.DebugLevel, "request"); line != nil {
+				line.Write(zap.String("method", r.Method), zap.String("route", r.Pattern),
+					zap.Int("status", seen.status), zap.Duration("took", time.Since(begun)))
+			}
 		}()
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")

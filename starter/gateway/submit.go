@@ -29,7 +29,7 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 
 	// 2. A key that has a task is answered from the task: no limit, no new rule
 	// of the configuration can turn an accepted request down.
-	if known, err := g.find(r.Context(), in.Tenant, in.Key); err != nil {
+	if known, err := g.lookUp(r.Context(), in.Tenant, in.Key); err != nil {
 		return err
 	} else if known != nil {
 		return g.replay(w, r.Context(), in, known)
@@ -41,13 +41,19 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 		return rejected(resolveProblem(wrong))
 	}
 
-	// 4. The budget decides. From here on the request is carried to its end, even
-	// if the client leaves: a ticket is either used or handed back.
-	verdict, err := g.admitter.admit(r.Context(), in.AdmissionRequest(*resolved.Operation, in.Hash, 1, nil))
+	// 4. The budget decides, or has just decided about another one like it. From
+	// here on the request is carried to its end, even if the client leaves: a
+	// ticket is either used or handed back.
+	request := in.AdmissionRequest(*resolved.Operation, in.Hash, 1, nil)
+	if verdict, told := g.memory.recall(g.now(), request); told {
+		return rejected(verdictProblem(verdict))
+	}
+	verdict, err := g.admitter.admit(r.Context(), request)
 	if err != nil {
 		return rejected(admitProblem(err))
 	}
 	if !verdict.Accepted() {
+		g.memory.remember(g.now(), request, verdict)
 		return rejected(verdictProblem(verdict))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), startTimeout)

@@ -85,20 +85,26 @@ func Cases() []Case {
 	return all
 }
 
-// Select keeps the cases that are asked for: those with the IDs in only, else
-// all of them, else the required ones.
+// Select keeps the cases that are asked for: those with the IDs or names in only,
+// else all of them, else the required ones.
 func Select(cases []Case, all bool, only []string) ([]Case, error) {
+	if len(only) == 0 {
+		return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !all && !c.Required }), nil
+	}
 	var picked []Case
 	for _, c := range cases {
-		if len(only) > 0 && slices.ContainsFunc(only, func(id string) bool { return strings.EqualFold(id, c.ID) || strings.EqualFold(id, c.Name()) }) ||
-			len(only) == 0 && (all || c.Required) {
+		if slices.ContainsFunc(only, c.called) {
 			picked = append(picked, c)
 		}
 	}
 	for _, id := range only {
-		if !slices.ContainsFunc(picked, func(c Case) bool { return strings.EqualFold(id, c.ID) || strings.EqualFold(id, c.Name()) }) {
+		if !slices.ContainsFunc(picked, func(c Case) bool { return c.called(id) }) {
 			return nil, fmt.Errorf("no case is called %q", id)
 		}
 	}
 	return picked, nil
+}
+
+func (c Case) called(id string) bool {
+	return strings.EqualFold(id, c.ID) || strings.EqualFold(id, c.Name())
 }

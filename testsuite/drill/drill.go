@@ -96,10 +96,10 @@ func (w *World) Play(ctx context.Context, c Case) Result {
 		err = errors.Join(err, w.Lost())
 		result.Logs = w.Logs(25)
 		// Whatever went wrong, what stands now is still worth a table.
-		err = errors.Join(err, w.Heal(limited))
+		err = errors.Join(err, w.Heal(ctx))
 	}
-	leases, broken := s.observe(limited, c)
-	rows, unread := s.rows(limited, c.Ends)
+	leases, broken := s.observe(ctx, c)
+	rows, unread := s.rows(ctx, c.Ends)
 	result.Leases, result.Rows = leases, rows
 	err = errors.Join(err, broken, unread, w.Heal(ctx))
 	result.Seconds = time.Since(s.began).Seconds()

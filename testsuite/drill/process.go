@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -120,23 +121,55 @@ func (p *Process) Kill() {
 	<-r.done
 }
 
-// Pause stops every thread of the process where it is.
-func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP, true) }
+// Pause stops the process where it is. It returns when every thread stands: on a
+// busy machine that is some time after the signal.
+func (p *Process) Pause(ctx context.Context) error {
+	pid, err := p.signal(syscall.SIGSTOP, true)
+	if err != nil {
+		return err
+	}
+	return until(ctx, p.Name+" stands still", func(context.Context) (bool, error) { return standsStill(pid) })
+}
 
 // Continue lets a paused process go on.
-func (p *Process) Continue() error { return p.signal(syscall.SIGCONT, false) }
+func (p *Process) Continue() error {
+	_, err := p.signal(syscall.SIGCONT, false)
+	return err
+}
 
-func (p *Process) signal(sig syscall.Signal, stopped bool) error {
+func (p *Process) signal(sig syscall.Signal, stopped bool) (pid int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run == nil {
-		return fmt.Errorf("%s was never started", p.Name)
+		return 0, fmt.Errorf("%s was never started", p.Name)
 	}
 	if err := syscall.Kill(-p.run.pid, sig); err != nil {
-		return fmt.Errorf("signal %s: %w", p.Name, err)
+		return 0, fmt.Errorf("signal %s: %w", p.Name, err)
 	}
 	p.stopped = stopped
-	return nil
+	return p.run.pid, nil
+}
+
+// standsStill tells whether every thread of a process is stopped.
+func standsStill(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err == nil && len(threads) == 0 {
+		err = fmt.Errorf("process %d is gone", pid)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			continue // the thread has ended
+		}
+		// "pid (name) state ...", where the name may hold anything.
+		if after := stat[bytes.LastIndexByte(stat, ')')+1:]; len(after) < 2 || after[1] != 'T' {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // running tells whether the process lives, paused or not.

@@ -33,6 +33,8 @@ type trace struct {
 	refused     contract.Problem // of the last refusal
 	steps       []Step
 	view        contract.TaskView // the last that was read
+
+	reading sync.Mutex // held from the question to the note: answers must not overtake one another
 }
 
 // Step is a phase that a task was first seen in.
@@ -143,6 +145,8 @@ func (s *Scene) watch(ctx context.Context) {
 
 // look reads one task and notes a new phase.
 func (s *Scene) look(ctx context.Context, t *trace) (contract.TaskView, error) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
 	answer, err := s.Door.Task(ctx, t.tenant, t.key)
 	if err != nil {
 		return contract.TaskView{}, err
@@ -175,7 +179,9 @@ func (s *Scene) UntilAs(ctx context.Context, tenant, key string, phase contract.
 		}
 		view, err := s.look(ctx, t)
 		if err != nil {
-			last = err.Error()
+			if ctx.Err() == nil {
+				last = err.Error()
+			}
 			return false, nil
 		}
 		last = fmt.Sprintf("it is %s (%s %s)", view.Phase, view.ErrorClass, view.Detail)

@@ -79,9 +79,6 @@ func (pt *Point) Reached(ctx context.Context) error {
 	}
 }
 
-// ReachedC is closed when a call is held here.
-func (pt *Point) ReachedC() <-chan struct{} { return pt.reached }
-
 // Release lets the held call, or the one that would have been held, go on.
 func (pt *Point) Release() { pt.decide(false) }
 

@@ -11,16 +11,19 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // the SDK compresses what it sends
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // maxMessage is the SDK's own bound on one message.
@@ -33,7 +36,14 @@ type Proxy struct {
 	upstream *grpc.ClientConn
 
 	mu     sync.Mutex
-	points []*Point // armed, in the order they were placed
+	points []*Point       // armed, in the order they were placed
+	calls  map[*call]bool // at the server now
+}
+
+// call is one call that the server has.
+type call struct {
+	method string // last part
+	cancel context.CancelFunc
 }
 
 // New listens on a free port of the loopback and forwards to the frontend at
@@ -58,7 +68,7 @@ func New(upstream string) (*Proxy, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("proxy to %s: %w", upstream, err)
 	}
-	p := &Proxy{listener: listener, upstream: conn}
+	p := &Proxy{listener: listener, upstream: conn, calls: map[*call]bool{}}
 	p.server = grpc.NewServer(
 		grpc.UnknownServiceHandler(p.handle),
 		grpc.ForceServerCodecV2(raw{}),
@@ -94,7 +104,7 @@ func (p *Proxy) handle(_ any, stream grpc.ServerStream) error {
 		}
 	}
 	var header, trailer metadata.MD
-	err := p.upstream.Invoke(outgoing(ctx), method, &in, &out, grpc.Header(&header), grpc.Trailer(&trailer))
+	err := p.invoke(ctx, method, &in, &out, grpc.Header(&header), grpc.Trailer(&trailer))
 	if point != nil && point.rule.When == After {
 		// A call that failed did nothing: the point waits for the next one.
 		if err != nil {
@@ -111,6 +121,41 @@ func (p *Proxy) handle(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	return stream.SendMsg(&out)
+}
+
+func (p *Proxy) invoke(ctx context.Context, method string, in, out *[]byte, options ...grpc.CallOption) error {
+	upstream, cancel := context.WithCancel(outgoing(ctx))
+	defer cancel()
+	c := &call{method: path.Base(method), cancel: cancel}
+	p.mu.Lock()
+	p.calls[c] = true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.calls, c)
+	}()
+	err := p.upstream.Invoke(upstream, method, in, out, options...)
+	if err != nil && upstream.Err() != nil && ctx.Err() == nil {
+		err = status.Errorf(codes.Unavailable, "%s was cut", c.method)
+	}
+	return err
+}
+
+// Cut breaks off the calls of a method that the server has at this moment, as if
+// the caller's machine had gone; the caller is answered Unavailable. It tells how
+// many there were.
+func (p *Proxy) Cut(method string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for c := range p.calls {
+		if c.method == method {
+			c.cancel()
+			n++
+		}
+	}
+	return n
 }
 
 // outgoing copies the caller's metadata, without what belongs to a connection.

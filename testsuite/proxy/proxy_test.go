@@ -39,7 +39,7 @@ type frontend struct {
 	beats  int
 	seen   metadata.MD
 	left   time.Duration // of the last deadline
-	ended  chan error    // how the last long poll ended
+	polled chan struct{} // a long poll has come
 }
 
 func (f *frontend) StartWorkflowExecution(ctx context.Context, r *workflowservice.StartWorkflowExecutionRequest) (*workflowservice.StartWorkflowExecutionResponse, error) {
@@ -71,8 +71,8 @@ func (f *frontend) QueryWorkflow(_ context.Context, r *workflowservice.QueryWork
 }
 
 func (f *frontend) PollActivityTaskQueue(ctx context.Context, _ *workflowservice.PollActivityTaskQueueRequest) (*workflowservice.PollActivityTaskQueueResponse, error) {
+	f.polled <- struct{}{}
 	<-ctx.Done()
-	f.ended <- ctx.Err()
 	return nil, ctx.Err()
 }
 
@@ -84,7 +84,7 @@ func (f *frontend) started() []string {
 
 func setUp(t *testing.T) (*frontend, *proxy.Proxy, *grpc.ClientConn) {
 	t.Helper()
-	f := &frontend{ended: make(chan error, 1)}
+	f := &frontend{polled: make(chan struct{}, 1)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(128<<20), grpc.MaxSendMsgSize(128<<20),
@@ -114,7 +114,7 @@ func within(t *testing.T) context.Context {
 }
 
 func TestACallGoesThroughUnchanged(t *testing.T) {
-	f, _, conn := setUp(t)
+	f, p, conn := setUp(t)
 	service := workflowservice.NewWorkflowServiceClient(conn)
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "temporal-namespace", "default", "x-bin", "\x00\xff"), 20*time.Second)
 	defer cancel()
@@ -159,8 +159,20 @@ func TestACallGoesThroughUnchanged(t *testing.T) {
 			_, err := service.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{})
 			polling <- err
 		}()
+		<-f.polled
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(<-polling))
+	})
+	t.Run("a long poll can be cut", func(t *testing.T) {
+		polling := make(chan error, 1)
+		go func() {
+			_, err := service.PollActivityTaskQueue(within(t), &workflowservice.PollActivityTaskQueueRequest{})
+			polling <- err
+		}()
+		<-f.polled
+		require.Zero(t, p.Cut("PollWorkflowTaskQueue"))
+		require.Equal(t, 1, p.Cut("PollActivityTaskQueue"))
+		require.Equal(t, codes.Unavailable, status.Code(<-polling))
 	})
 }
 

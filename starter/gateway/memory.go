@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"headgate/admission"
+)
+
+const (
+	// memoryTime is how long a refusal of the budget stands for requests that it
+	// would refuse as well. A flood costs the budget four questions a second of
+	// each kind, and room in the queue is seen a quarter of a second late at most.
+	memoryTime = 250 * time.Millisecond
+	// maxRemembered bounds the refusals that are kept.
+	maxRemembered = 4096
+)
+
+// memory is what the budget refused a moment ago, so that a flood of requests
+// does not ask it again and again. It is asked only about a key that has no task.
+//
+// What it repeats is true of the request at hand: a refusal counts for requests
+// that have in common all that the budget looked at (see scopeOf). It is only
+// late, by memoryTime at most, and forgotten when Retry-After is over.
+// The zero value is ready.
+type memory struct {
+	mu   sync.RWMutex
+	said map[scope]told
+}
+
+type told struct {
+	verdict admission.Verdict
+	until   time.Time
+}
+
+// scope is what requests have in common that are refused together. Fields that
+// the reason does not look at are empty.
+type scope struct {
+	reason                   admission.Reason
+	tenant, agent, operation string
+	class                    admission.Priority // critical or low where they are treated apart
+}
+
+// remembered are the reasons that a flood meets, in the order of the budget's
+// checks. The others are about one request: its key, cost or deadline.
+var remembered = [...]admission.Reason{
+	admission.TenantClosed, admission.DownstreamUnavailable, admission.TenantLimit, admission.AgentLimit,
+	admission.StaleBacklog, admission.QueueFull, admission.OverShare,
+}
+
+// scopeOf says for which requests a refusal of this one counts; false if the
+// reason does not exist for it. From the queue caps on, an operation may make
+// room for itself where the tenant has one of its tasks waiting (drop_oldest, in
+// the running policy, which may not be our file's): so tenant and operation count.
+func scopeOf(reason admission.Reason, r admission.Request) (scope, bool) {
+	s := scope{reason: reason, tenant: r.Tenant, operation: r.Operation}
+	critical := r.Priority == admission.Critical
+	switch reason {
+	case admission.TenantClosed:
+		s.operation = ""
+		return s, true
+	case admission.DownstreamUnavailable:
+		s.tenant = ""
+		return s, !critical
+	case admission.TenantLimit:
+		return s, true
+	case admission.AgentLimit:
+		s.agent = r.Agent
+		return s, true
+	case admission.StaleBacklog:
+		return s, !critical
+	case admission.QueueFull: // critical work has a reserve
+		if critical {
+			s.class = admission.Critical
+		}
+		return s, true
+	case admission.OverShare: // low work is refused whatever its tenant's share
+		if r.Priority == admission.Low {
+			s.class = admission.Low
+		}
+		return s, !critical
+	}
+	return scope{}, false
+}
+
+// remember keeps a refusal, if it is of a kind that others will meet.
+func (m *memory) remember(now time.Time, r admission.Request, v admission.Verdict) {
+	s, ok := scopeOf(v.Reason, r)
+	if !ok || v.Accepted() {
+		return
+	}
+	keep := memoryTime
+	if v.RetryAfter > 0 {
+		keep = min(keep, v.RetryAfter.D())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.said == nil || len(m.said) >= maxRemembered {
+		m.said = map[scope]told{} // what is lost costs a question
+	}
+	m.said[s] = told{v, now.Add(keep)}
+}
+
+// recall gives the refusal that counts for a request, if one does. A deadline
+// that has passed is the budget's to judge: time does not mend it.
+func (m *memory) recall(now time.Time, r admission.Request) (admission.Verdict, bool) {
+	if r.Deadline != nil && !r.Deadline.After(now) {
+		return admission.Verdict{}, false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if len(m.said) == 0 {
+		return admission.Verdict{}, false
+	}
+	for _, reason := range remembered {
+		s, ok := scopeOf(reason, r)
+		if !ok {
+			continue
+		}
+		if last, ok := m.said[s]; ok && now.Before(last.until) {
+			return apart(last.verdict), true
+		}
+	}
+	return admission.Verdict{}, false
+}
+
+// apart spreads Retry-After anew, by up to a fifth, so that those who are told
+// the same do not come back together.
+func apart(v admission.Verdict) admission.Verdict {
+	if v.RetryAfter > 0 {
+		v.RetryAfter += admission.Duration(rand.Int64N(int64(v.RetryAfter)/5 + 1))
+	}
+	return v
+}
