@@ -243,8 +243,9 @@ func (s *State) refresh(t *tenant) {
 }
 
 // floor is the virtual time at which a tenant comes back: that of the flow that
-// was served last, but never above that of those that wait now. The second
-// matters when service was charged by too high an estimate and settled since.
+// was served last, but not above those that are first in their class now. The
+// second matters when service was charged by too high an estimate and settled
+// since.
 func (s *State) floor() int64 {
 	floor := s.virtual
 	for _, c := range s.classes {
