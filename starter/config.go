@@ -38,7 +38,7 @@ func newConfigCheckCommand() *cobra.Command {
 }
 
 func configFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "config", defaultConfig, "configuration `FILE`")
+	c.Flags().StringVarP(file, "config", "f", defaultConfig, "configuration `FILE`")
 }
 
 // loadConfig reads a configuration; its errors have file, line and column.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
 
 	"headgate/config"
@@ -56,6 +55,7 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 		},
 	}
 	d.flags(c, "warn")
+	d.controlFlags(c)
 	f := c.Flags()
 	f.StringVar(&d.data, "data", ".headgate", "folder of all data")
 	f.StringVar(&d.listen, "listen", "", "host:port of the gateway (default: gateway.listen of the configuration)")
@@ -123,7 +123,10 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		})
 	}
 	if !d.noWorkers {
-		parts.start("workers", func(ctx context.Context) error { return d.work(ctx, temporal, checked, log) })
+		parts.start("workers", func(ctx context.Context) error {
+			return d.work(ctx, workers.Options{Client: temporal, Config: checked, Roles: workers.Roles(), Log: log,
+				Slots: d.slots, Build: buildID(), StopTimeout: devDrain})
+		})
 	}
 	if !d.noGateway {
 		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, log) })
@@ -131,12 +134,6 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		parts.start("greeting", func(ctx context.Context) error { return d.greet(ctx, stdout, url, ui, checked, log) })
 	}
 	return ended(ctx, parts.wait())
-}
-
-// work runs all roles in this process.
-func (d *dev) work(ctx context.Context, temporal client.Client, checked *config.Config, log *zap.Logger) error {
-	return workers.Run(ctx, workers.Options{Client: temporal, Config: checked, Roles: workers.Roles(), Log: log,
-		Slots: d.slots, Build: buildID(), StopTimeout: devDrain})
 }
 
 // devDrain is short: somebody waits at the terminal, and nothing is lost.

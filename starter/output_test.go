@@ -10,6 +10,7 @@ import (
 
 	"headgate/admission"
 	"headgate/contract"
+	"headgate/starter/gateway"
 )
 
 // What people see, as golden files.
@@ -36,13 +37,15 @@ func TestOutput(t *testing.T) {
 		Resources: []admission.ResourceView{
 			{Resource: admission.Resource{Name: "outbound_messages", Per: admission.Duration(time.Minute), Amount: 30, Burst: 5}, Level: -3, Next: at(41)},
 			{Resource: admission.Resource{Name: "psp_calls", Concurrent: 4}, Limit: 3, Held: at(35), Used: 2}},
-		Gates: []admission.GateView{{Operation: "charge_card", State: admission.BreakerOpen, Until: at(45)}},
+		Gates: []admission.GateView{{Operation: "charge_card", State: admission.BreakerOpen, Until: at(45)},
+			{Operation: "refund_card", State: admission.BreakerProbe, Probe: "task/acme/inv/42"}},
 		Tenants: []admission.TenantView{
 			{TenantPolicy: admission.TenantPolicy{Name: "acme", Weight: 3, MaxInFlight: 4, MaxQueued: 400}, Queued: 10, InFlight: 2,
 				ByPriority: []admission.PriorityDepth{{Priority: admission.Low}, {Priority: admission.Normal, Queued: 9}, {Priority: admission.Critical, Queued: 1}},
 				OldestAge:  admission.Duration(83 * time.Second), WaitingOn: admission.Capacity, Resource: "psp_calls"},
 			{TenantPolicy: admission.TenantPolicy{Name: "globex", Weight: 1}, Queued: 2,
-				WaitingOn: admission.TenantPaused, Pause: &admission.Pause{Dispatch: true, Actor: "mara", Reason: "audit", Until: at(59)}}},
+				WaitingOn: admission.TenantPaused, Pause: &admission.Pause{Dispatch: true, Actor: "mara", Reason: "audit", Since: *at(1), Until: at(59)}},
+			{TenantPolicy: admission.TenantPolicy{Name: "initech", Weight: 1}, Pause: &admission.Pause{Dispatch: true, Admission: true, Actor: "joe", Since: *at(2)}}},
 		Leases: []admission.LeaseView{{Lease: admission.Lease{ID: "lease-1", Granted: *at(25)}, Task: "task/acme/inv/42", Attempt: 1, Tenant: "acme",
 			Operation: "charge_card", Cost: []admission.Cost{{Resource: "psp_calls", Amount: 1}}, Grace: true}}}
 
@@ -52,24 +55,33 @@ func TestOutput(t *testing.T) {
 		{At: *at(2), Name: "answer", Attempt: 1, Detail: "succeeded, status 201"}}}
 
 	lease := admission.Lease{ID: "lease-1", Granted: *at(1)}
-	for name, c := range map[string]struct {
+	type shown struct {
 		args []string
 		path string
 		body any
-	}{
+	}
+	why := func(w admission.Why, until *time.Time, first string) shown {
+		return shown{[]string{"why", "acme", "inv/42"}, taskRoute + "/why", gateway.WhyView{Why: w, Until: until, First: first}}
+	}
+	for name, c := range map[string]shown{
 		"status-succeeded": {[]string{"status", "acme", "inv/42"}, taskRoute, full},
 		"status-waiting":   {[]string{"status", "acme/inv/42"}, taskRoute, waiting},
 		"status-unknown":   {[]string{"status", "task/acme/inv/42"}, taskRoute, unknown},
 		"status-hostile":   {[]string{"status", "acme", "inv/42"}, taskRoute, hostile},
 		"status-json":      {[]string{"status", "acme", "inv/42", "--json"}, taskRoute, waiting},
 		"explain":          {[]string{"explain", "acme", "inv/42"}, taskRoute + "/explain", explanation},
-		"queue":            {[]string{"queue"}, "GET /v1/queue", view},
-		"queue-leases":     {[]string{"queue", "--leases"}, "GET /v1/queue", view},
-		"queue-empty":      {[]string{"queue"}, "GET /v1/queue", admission.View{Now: *at(0), Soft: 800, Hard: 1000}},
-		"why-queued": {[]string{"why", "acme", "inv/42"}, taskRoute + "/why", admission.Why{Stand: "queued", Attempt: 2, Reason: admission.Capacity,
-			Resource: "psp_calls", Since: at(3), Position: 4, Estimate: admission.Duration(95 * time.Second)}},
-		"why-leased": {[]string{"why", "acme", "inv/42"}, taskRoute + "/why", admission.Why{Stand: "leased", Attempt: 1, Lease: &lease}},
-		"why-absent": {[]string{"why", "acme", "inv/42"}, taskRoute + "/why", admission.Why{Stand: admission.StandAbsent}},
+		"queue":            {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: view}},
+		"queue-leases":     {[]string{"queue", "--leases"}, "GET /v1/queue", gateway.QueueView{View: view}},
+		"queue-empty":      {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: admission.View{Now: *at(0), Soft: 800, Hard: 1000}}},
+		"queue-policy": {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{File: "sha256:0123456789abcdef",
+			View: admission.View{Now: *at(0), Soft: 800, Hard: 1000, Policy: "sha256:fedcba9876543210"}}},
+		"why-queued": why(admission.Why{Stand: "queued", Attempt: 2, Reason: admission.Capacity,
+			Resource: "psp_calls", Since: at(3), Position: 4, Estimate: admission.Duration(95 * time.Second)}, nil, ""),
+		"why-paused": why(admission.Why{Stand: "queued", Attempt: 1, Reason: admission.TenantPaused, Detail: "paused by mara: audit", Since: at(1), Position: 1}, at(59), ""),
+		"why-held":   why(admission.Why{Stand: "queued", Attempt: 1, Reason: admission.BreakerProbe, Since: at(1), Position: 1}, nil, "task/acme/inv-1"),
+		"why-leased": why(admission.Why{Stand: "leased", Attempt: 1, Lease: &lease}, nil, ""),
+		"why-absent": why(admission.Why{Stand: admission.StandAbsent}, nil, ""),
+		"why-ended":  why(admission.Why{Stand: admission.StandAbsent, Attempt: 1, Reason: admission.Superseded, Detail: "a newer task of its kind took its place"}, nil, ""),
 		"resolve": {[]string{"resolve", "acme", "inv/42", "happened", "--version", "3", "--evidence", "seen"}, "POST /v1/tasks/acme/inv%2F42/resolve",
 			contract.ResolveReply{Verdict: contract.VerdictHappened, Version: 4}},
 		"pause":        {[]string{"pause", "acme", "--until", "1h"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Until: at(59)}},

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"headgate/config"
+	"headgate/starter/gateway"
 	"headgate/workers"
 )
 
@@ -26,6 +29,9 @@ type process struct {
 	namespace string
 	level     string
 	json      bool // log lines as JSON
+
+	apply bool   // put the file's policy in force at the start
+	actor string // who says so
 }
 
 func (p *process) flags(c *cobra.Command, level string) {
@@ -35,6 +41,32 @@ func (p *process) flags(c *cobra.Command, level string) {
 	c.Flags().StringVar(&p.level, "log-level", level, "debug, info, warn or error")
 	c.Flags().BoolVar(&p.json, "log-json", false, "log lines as JSON")
 }
+
+// controlFlags are for processes that run a control worker.
+func (p *process) controlFlags(c *cobra.Command) {
+	c.Flags().BoolVar(&p.apply, "apply", false, "put the limits of the configuration in force, as headgate apply does (a running budget keeps its own otherwise)")
+	actorFlag(c, &p.actor)
+}
+
+// work runs workers; a control worker looks after the budget's policy, too.
+func (p *process) work(ctx context.Context, o workers.Options) error {
+	var aside sync.WaitGroup
+	defer aside.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if slices.Contains(o.Roles, controlRole) {
+		actor := ""
+		if p.apply {
+			actor = cmp.Or(p.actor, o.Identity, "headgate worker")
+		}
+		keeper := gateway.New(gateway.Options{Client: o.Client, Operations: o.Config, Policy: o.Config.Budget})
+		aside.Go(func() { settlePolicy(ctx, keeper, o.Config.Budget, actor, o.Log) })
+	}
+	return workers.Run(ctx, o)
+}
+
+// controlRole is the worker that runs the workflows.
+const controlRole = "control"
 
 // load reads the configuration and fills in what the flags left open.
 func (p *process) load() (*config.Config, error) {

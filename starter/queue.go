@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headgate/admission"
+	"headgate/starter/gateway"
 )
 
 func newQueueCommand() *cobra.Command {
@@ -18,9 +20,12 @@ func newQueueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Show what runs, what waits, and on what",
-		Args:  cobra.NoArgs,
+		Long: `Queue shows the budget as it stands: what is left of each resource, what a
+provider or a breaker holds back and until when, and what each tenant has running
+and waiting. "headgate why TENANT KEY" asks about one task.`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var view admission.View
+			var view gateway.QueueView
 			if err := d.get(c.Context(), "/v1/queue", url.Values{}, &view); err != nil {
 				return err
 			}
@@ -35,82 +40,129 @@ func newQueueCommand() *cobra.Command {
 	return c
 }
 
-func printQueue(w io.Writer, v admission.View, leases bool) error {
-	fmt.Fprintf(w, "%d wait (soft limit %d, hard %d), the oldest for %s; %d run", v.Depth, v.Soft, v.Hard, short(v.OldestAge.D()), v.InFlight)
+func printQueue(w io.Writer, v gateway.QueueView, leases bool) error {
+	if v.File != "" {
+		fmt.Fprintf(w, "The budget runs another policy (%s) than the gateway's file has (%s).\nheadgate apply --dry-run shows the difference, headgate apply ends it.\n\n",
+			shortDigest(v.Policy), shortDigest(v.File))
+	}
+	fmt.Fprintf(w, "%d wait (soft limit %d, hard %d), the oldest for %s; %d run.", v.Depth, v.Soft, v.Hard, short(v.OldestAge.D()), v.InFlight)
 	if v.Interval > 0 {
-		fmt.Fprintf(w, "; one starts every %s", short(v.Interval.D()))
+		fmt.Fprintf(w, " One starts every %s", short(v.Interval.D()))
+		if v.Depth > 0 {
+			fmt.Fprintf(w, ", so the last in about %s", short(time.Duration(v.Depth)*v.Interval.D()))
+		}
+		fmt.Fprint(w, ".")
 	}
 	fmt.Fprintln(w)
 
-	rows := make([][]string, 0, len(v.Resources))
-	for _, r := range v.Resources {
-		rows = append(rows, resourceRow(r, v.Now))
+	tables := []section{resourceTable(v.View), holdTable(v.View), tenantTable(v.View), pauseTable(v.View)}
+	if leases {
+		tables = append(tables, leaseTable(v.View))
 	}
-	fmt.Fprintln(w)
-	if err := table(w, []string{"RESOURCE", "LIMIT", "USED", "FREE", "NOTE"}, rows); err != nil {
-		return err
-	}
-
-	if len(v.Gates) > 0 {
-		if err := printGates(w, v.Gates, v.Now); err != nil {
+	for _, t := range tables {
+		if len(t.rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if err := table(w, t.head, t.rows); err != nil {
 			return err
 		}
 	}
+	return nil
+}
 
-	rows = make([][]string, 0, len(v.Tenants))
-	for _, t := range v.Tenants {
-		rows = append(rows, []string{t.Name, fmt.Sprint(t.Weight), ofCap(t.InFlight, t.MaxInFlight), ofCap(t.Queued, t.MaxQueued),
-			byPriority(t.ByPriority), short(t.OldestAge.D()), strings.TrimSpace(string(t.WaitingOn) + " " + t.Resource), pauseText(t.Pause)})
-	}
-	fmt.Fprintln(w)
-	if err := table(w, []string{"TENANT", "WEIGHT", "RUN", "WAIT", "BY PRIORITY", "OLDEST", "WAITS ON", "PAUSE"}, rows); err != nil || !leases {
-		return err
-	}
+// section is one table of the queue; one without rows is left out.
+type section struct {
+	head []string
+	rows [][]string
+}
 
-	rows = make([][]string, 0, len(v.Leases))
+func resourceTable(v admission.View) section {
+	t := section{head: []string{"RESOURCE", "LIMIT", "USED", "FREE", "NOTE"}}
+	for _, r := range v.Resources {
+		if r.Concurrent > 0 {
+			limit, note := fmt.Sprint(r.Concurrent), ""
+			if r.Limit < r.Concurrent {
+				limit, note = fmt.Sprintf("%d of %d", r.Limit, r.Concurrent), "lowered: the provider asked for less"
+			}
+			t.rows = append(t.rows, []string{r.Name, limit, fmt.Sprint(r.Used), fmt.Sprint(max(0, r.Limit-r.Used)), note})
+			continue
+		}
+		note := ""
+		if r.Level < 0 {
+			note = "a debt"
+		}
+		if r.Next != nil {
+			note = strings.Join(nonEmpty(note, "the next fits in "+short(r.Next.Sub(v.Now))), "; ")
+		}
+		t.rows = append(t.rows, []string{r.Name, fmt.Sprintf("%d per %s", r.Amount, short(r.Per.D())), "", fmt.Sprint(r.Level), note})
+	}
+	return t
+}
+
+// holdTable is what a provider or a breaker holds back.
+func holdTable(v admission.View) section {
+	t := section{head: []string{"HELD BACK", "BY", "UNTIL", "TRIED FIRST"}}
+	until := func(at *time.Time) string {
+		if at == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s, in %s", stamp(at), short(at.Sub(v.Now)))
+	}
+	for _, g := range v.Gates {
+		t.rows = append(t.rows, []string{"operation " + g.Operation, string(g.State), until(g.Until), g.Probe})
+	}
+	for _, r := range v.Resources {
+		if r.Held != nil {
+			t.rows = append(t.rows, []string{"resource " + r.Name, string(admission.ProviderHold), until(r.Held), ""})
+		}
+	}
+	return t
+}
+
+func tenantTable(v admission.View) section {
+	t := section{head: []string{"TENANT", "WEIGHT", "RUN", "WAIT", "BY PRIORITY", "OLDEST", "WAITS ON"}}
+	for _, n := range v.Tenants {
+		oldest := ""
+		if n.Queued > 0 {
+			oldest = short(n.OldestAge.D())
+		}
+		t.rows = append(t.rows, []string{n.Name, fmt.Sprint(n.Weight), ofCap(n.InFlight, n.MaxInFlight), ofCap(n.Queued, n.MaxQueued),
+			byPriority(n.ByPriority), oldest, strings.TrimSpace(string(n.WaitingOn) + " " + n.Resource)})
+	}
+	return t
+}
+
+func pauseTable(v admission.View) section {
+	t := section{head: []string{"PAUSED", "WHAT", "BY", "SINCE", "UNTIL", "WHY"}}
+	for _, n := range v.Tenants {
+		if p := n.Pause; p != nil {
+			t.rows = append(t.rows, []string{n.Name, paused(*p), p.Actor, stamp(&p.Since), cmp.Or(stamp(p.Until), "resumed"), p.Reason})
+		}
+	}
+	return t
+}
+
+func paused(p admission.Pause) string {
+	switch {
+	case p.Dispatch && p.Admission:
+		return "dispatch and admission"
+	case p.Admission:
+		return "admission"
+	}
+	return "dispatch"
+}
+
+func leaseTable(v admission.View) section {
+	t := section{head: []string{"LEASE", "TASK", "ATTEMPT", "OPERATION", "FOR", "COST", "NOTE"}}
 	for _, l := range v.Leases {
 		note := ""
 		if l.Grace {
 			note = "held back: its worker may be alive"
 		}
-		rows = append(rows, []string{l.ID, l.Task, fmt.Sprint(l.Attempt), l.Operation, short(v.Now.Sub(l.Granted)), costText(l.Cost), note})
+		t.rows = append(t.rows, []string{l.ID, l.Task, fmt.Sprint(l.Attempt), l.Operation, short(v.Now.Sub(l.Granted)), costText(l.Cost), note})
 	}
-	fmt.Fprintln(w)
-	return table(w, []string{"LEASE", "TASK", "ATTEMPT", "OPERATION", "FOR", "COST", "NOTE"}, rows)
-}
-
-func resourceRow(r admission.ResourceView, now time.Time) []string {
-	note := ""
-	if r.Held != nil {
-		note = "the provider asks for a pause of " + short(r.Held.Sub(now))
-	}
-	if r.Concurrent > 0 {
-		limit := r.Concurrent
-		if r.Limit > 0 && r.Limit < r.Concurrent {
-			limit, note = r.Limit, strings.Join(nonEmpty(fmt.Sprintf("lowered from %d", r.Concurrent), note), "; ")
-		}
-		return []string{r.Name, fmt.Sprint(limit), fmt.Sprint(r.Used), fmt.Sprint(max(0, limit-r.Used)), note}
-	}
-	if r.Level < 0 {
-		note = strings.Join(nonEmpty("a debt", note), "; ")
-	}
-	if r.Next != nil {
-		note = strings.Join(nonEmpty(note, "the next fits in "+short(r.Next.Sub(now))), "; ")
-	}
-	return []string{r.Name, fmt.Sprintf("%d per %s", r.Amount, short(r.Per.D())), "", fmt.Sprint(r.Level), note}
-}
-
-func printGates(w io.Writer, gates []admission.GateView, now time.Time) error {
-	rows := make([][]string, 0, len(gates))
-	for _, g := range gates {
-		until := ""
-		if g.Until != nil {
-			until = short(g.Until.Sub(now))
-		}
-		rows = append(rows, []string{g.Operation, string(g.State), until, g.Probe})
-	}
-	fmt.Fprintln(w)
-	return table(w, []string{"OPERATION", "HELD BY", "FOR", "FIRST"}, rows)
+	return t
 }
 
 func ofCap(n, most int) string {
@@ -128,27 +180,6 @@ func byPriority(list []admission.PriorityDepth) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func pauseText(p *admission.Pause) string {
-	if p == nil {
-		return ""
-	}
-	what := "dispatch"
-	switch {
-	case p.Dispatch && p.Admission:
-		what = "dispatch and admission"
-	case p.Admission:
-		what = "admission"
-	}
-	text := what + " by " + p.Actor
-	if p.Until != nil {
-		text += " until " + stamp(p.Until)
-	}
-	if p.Reason != "" {
-		text += ": " + p.Reason
-	}
-	return text
 }
 
 func costText(cost []admission.Cost) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,7 @@ func newWhyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var why admission.Why
+			var why gateway.WhyView
 			if err := d.get(c.Context(), gateway.TaskPath(tenant, key)+"/why", url.Values{}, &why); err != nil {
 				return err
 			}
@@ -36,9 +37,13 @@ func newWhyCommand() *cobra.Command {
 	return c
 }
 
-func printWhy(w io.Writer, why admission.Why) error {
+func printWhy(w io.Writer, why gateway.WhyView) error {
 	if why.Stand == admission.StandAbsent {
-		_, err := fmt.Fprintln(w, "The budget holds nothing for it: it has ended, or its outcome is being looked up (headgate status).")
+		text := "The budget holds nothing for it: it has ended, or its outcome is being looked up (headgate status)."
+		if why.Reason != "" { // it has not heard of it yet
+			text = strings.TrimSuffix(fmt.Sprintf("The budget has refused it: %s: %s", why.Reason, cell(why.Detail)), ": -") + "."
+		}
+		_, err := fmt.Fprintln(w, text)
 		return err
 	}
 	estimate, lease := "", ""
@@ -48,14 +53,32 @@ func printWhy(w io.Writer, why admission.Why) error {
 	if why.Lease != nil {
 		lease = why.Lease.ID + ", granted " + stamp(&why.Lease.Granted)
 	}
+	waits := strings.TrimSpace(string(why.Reason) + " " + why.Resource)
+	if text := meanings[why.Reason]; text != "" {
+		waits += " (" + text + ")"
+	}
 	return pairs(w,
 		"stands", why.Stand,
 		"attempt", positive(why.Attempt),
-		"waits on", string(why.Reason),
-		"resource", why.Resource,
+		"waits on", waits,
 		"detail", why.Detail,
 		"since", stamp(why.Since),
+		"until", stamp(why.Until),
+		"tried first", why.First,
 		"position", positive(why.Position),
 		"starts in", estimate,
 		"lease", lease)
+}
+
+// meanings explain what a task waits on.
+var meanings = map[admission.Reason]string{
+	admission.Capacity:       "nothing of it is free",
+	admission.TurnWait:       "others are served before it",
+	admission.NotYet:         "its earliest start has not come",
+	admission.TenantPaused:   "its tenant is paused",
+	admission.TenantInFlight: "its tenant has as many running as it may",
+	admission.AgentInFlight:  "its agent has as many running as it may",
+	admission.ProviderHold:   "the provider asked for a pause",
+	admission.BreakerOpen:    "the provider failed too often",
+	admission.BreakerProbe:   "one task is tried first",
 }

@@ -23,7 +23,10 @@ func newWorkerCommand() *cobra.Command {
 		Short: "Run a worker",
 		Long: `Worker runs workflows (role control) or effects (role http). At SIGTERM it takes
 nothing new and lets what runs come to its end; at the second signal it stops at
-once, and what was dispatched is looked up.`,
+once, and what was dispatched is looked up.
+
+A control worker starts the budget if there is none. A running budget keeps its
+limits, and a difference to the configuration is logged, unless --apply is given.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, role := range roles {
@@ -46,13 +49,14 @@ once, and what was dispatched is looked up.`,
 				return err
 			}
 			defer temporal.Close()
-			return workers.Run(ctx, workers.Options{
+			return p.work(ctx, workers.Options{
 				Client: temporal, Config: checked, Roles: roles, Log: log, Slots: slots, RatePerSecond: rate,
 				Build: buildID(), StopTimeout: drainTime,
 			})
 		},
 	}
 	p.flags(c, "info")
+	p.controlFlags(c)
 	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
 	c.Flags().IntVar(&slots, "slots", 0, "effects at one time (default: the worker's own)")
 	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")

@@ -176,9 +176,11 @@ func order(ctx context.Context, t *testing.T, world *drill.World, path, body str
 	require.Equal(t, 2, answer.status/100, "%s: %d %s", path, answer.status, answer.body)
 }
 
-// eventually asks until the answer is yes.
+// eventually asks until the answer is yes, for no more than a minute.
 func eventually(ctx context.Context, t *testing.T, what string, ask func() bool) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for !ask() {

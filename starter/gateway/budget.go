@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -11,13 +12,31 @@ import (
 	"headgate/contract"
 )
 
+// QueueView is the answer of GET /v1/queue.
+type QueueView struct {
+	admission.View
+	// File is the digest of the policy in this gateway's file, if it is not the
+	// one in force.
+	File string `json:"file_policy,omitempty"`
+}
+
 // queue is GET /v1/queue: the budget as it stands.
 func (g *Gateway) queue(w http.ResponseWriter, r *http.Request) error {
-	var view admission.View
-	if err := g.ask(r.Context(), &view, contract.SnapshotQuery); err != nil {
+	var view QueueView
+	if err := g.ask(r.Context(), &view.View, contract.SnapshotQuery); err != nil {
 		return err
 	}
+	if g.digest != view.Policy {
+		view.File = g.digest
+	}
 	return reply(w, http.StatusOK, view)
+}
+
+// WhyView is the answer of GET /v1/tasks/{tenant}/{key}/why.
+type WhyView struct {
+	admission.Why
+	Until *time.Time `json:"until,omitempty"` // what it waits on ends then, as far as is known
+	First string     `json:"first,omitempty"` // the task that is tried before all others
 }
 
 // why is GET /v1/tasks/{tenant}/{key}/why: what the budget says about one task.
@@ -26,22 +45,55 @@ func (g *Gateway) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var why admission.Why
-	if err := g.ask(r.Context(), &why, contract.WhyQuery, contract.WhyRequest{Task: contract.TaskID(tenant, key)}); err != nil {
+	var why WhyView
+	if err := g.ask(r.Context(), &why.Why, contract.WhyQuery, contract.WhyRequest{Task: contract.TaskID(tenant, key)}); err != nil {
 		return err
 	}
-	if why.Stand == admission.StandAbsent {
-		// The budget knows nothing of tasks that have ended: tell those from tasks
-		// that never were.
-		s, err := g.find(r.Context(), tenant, key)
-		if err != nil {
+	if why.Stand == admission.StandLeased || why.Stand == admission.StandDelayed {
+		return reply(w, http.StatusOK, why)
+	}
+	s, err := g.find(r.Context(), tenant, key)
+	switch {
+	case err != nil:
+		return err
+	case why.Stand == admission.StandQueued:
+		var now admission.View
+		if err := g.ask(r.Context(), &now, contract.SnapshotQuery); err != nil {
 			return err
 		}
-		if s == nil {
-			return noTask(tenant, key)
-		}
+		why.Until, why.First = heldBy(now, why.Why, tenant, s.operation())
+	case s == nil: // the budget knows nothing of tasks that have ended, nor of those that never were
+		return noTask(tenant, key)
 	}
 	return reply(w, http.StatusOK, why)
+}
+
+// heldBy finds what holds a task up, and until when.
+func heldBy(now admission.View, why admission.Why, tenant, operation string) (until *time.Time, first string) {
+	switch why.Reason {
+	case admission.TenantPaused:
+		for _, t := range now.Tenants {
+			if t.Name == tenant && t.Pause != nil {
+				return t.Pause.Until, ""
+			}
+		}
+	case admission.BreakerOpen, admission.BreakerProbe, admission.ProviderHold, admission.Capacity:
+		for _, r := range now.Resources {
+			if why.Resource == "" || r.Name != why.Resource {
+				continue
+			}
+			if r.Held != nil {
+				return r.Held, ""
+			}
+			return r.Next, ""
+		}
+		for _, g := range now.Gates {
+			if g.Operation == operation {
+				return g.Until, g.Probe
+			}
+		}
+	}
+	return nil, ""
 }
 
 // ask queries the budget.

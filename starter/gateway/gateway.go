@@ -31,6 +31,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.uber.org/zap"
 
+	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
 )
@@ -57,6 +58,7 @@ type Operations interface {
 type Options struct {
 	Client     Temporal
 	Operations Operations
+	Policy     admission.Policy                     // of the same file, normalized; zero: nothing to compare the budget's with
 	Log        *zap.Logger                          // nil: no log
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
@@ -67,6 +69,8 @@ type Options struct {
 type Gateway struct {
 	client     Temporal
 	operations Operations
+	policy     admission.Policy
+	digest     string // of policy; empty: none is known
 	log        *zap.Logger
 	budget     string
 	now        func() time.Time
@@ -79,7 +83,7 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
@@ -91,6 +95,9 @@ func New(o Options) *Gateway {
 	}
 	if g.after == nil {
 		g.after = time.After
+	}
+	if len(o.Policy.Resources) > 0 {
+		g.digest = o.Policy.Digest()
 	}
 	g.admitter = &admitter{send: g.sendBatch}
 	g.lookups.free = make(chan struct{}, maxLookups)
@@ -117,6 +124,8 @@ func (g *Gateway) routes() []route {
 		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
 		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
 		{"GET", "/v1/queue", g.queue},
+		{"GET", "/v1/budget", g.budgetView},
+		{"PUT", "/v1/budget", g.configure},
 		{"GET", "/v1/unknown", g.unknown},
 		{"GET", "/healthz", g.healthz},
 		{"GET", "/readyz", g.readyz},

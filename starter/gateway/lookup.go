@@ -3,13 +3,16 @@ package gateway
 import (
 	"context"
 	"sync/atomic"
+
+	"headgate/admission"
+	"headgate/contract"
 )
 
 const (
 	// maxLookups is the most look-ups of submissions that are under way.
 	maxLookups = 128
 	// maxUnseen is the most submissions that wait for theirs.
-	maxUnseen = 4096
+	maxUnseen = 1024
 )
 
 // lookups bounds what a flood of submissions does to Temporal.
@@ -30,33 +33,50 @@ type lookups struct {
 // times as much. It would make each repetition of an accepted request take
 // capacity from others for a moment, write events, and end a waiting task where
 // the operation drops its oldest.
-func (g *Gateway) lookUp(ctx context.Context, tenant, key string) (*sighting, error) {
-	if err := g.lookups.enter(ctx); err != nil {
-		return nil, err
+func (g *Gateway) lookUp(ctx context.Context, in contract.TaskInput) (*sighting, error) {
+	if !g.lookups.begin() {
+		room := int64(maxUnseen)
+		if g.memory.find(g.now(), kindOf(in)) != nil {
+			room /= 2 // a flood that will be refused leaves room for the others
+		}
+		if !g.lookups.wait(ctx, room) {
+			return nil, unseen()
+		}
 	}
-	defer g.lookups.leave()
-	return g.find(ctx, tenant, key)
+	defer g.lookups.end()
+	return g.find(ctx, in.Tenant, in.Key)
 }
 
-func (l *lookups) enter(ctx context.Context) error {
+// kindOf is all of a request that the memory looks at.
+func kindOf(in contract.TaskInput) admission.Request {
+	return admission.Request{Tenant: in.Tenant, Agent: in.Agent, Operation: in.Operation, Priority: in.Priority, Deadline: in.Deadline}
+}
+
+// begin takes a place if one is free.
+func (l *lookups) begin() bool {
 	select {
 	case l.free <- struct{}{}:
-		return nil
+		return true
 	default:
-	}
-	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > maxUnseen {
-		return unseen()
-	}
-	select {
-	case l.free <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return unseen()
+		return false
 	}
 }
 
-func (l *lookups) leave() { <-l.free }
+// wait takes the next place, in turn, unless more than most wait already.
+func (l *lookups) wait(ctx context.Context, most int64) bool {
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > most {
+		return false
+	}
+	select {
+	case l.free <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *lookups) end() { <-l.free }
 
 // unseen says that nothing is known about the key, not even that it was refused.
 func unseen() error {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headgate/admission"
@@ -10,9 +11,11 @@ import (
 
 const (
 	// memoryTime is how long a refusal of the budget stands for requests that it
-	// would refuse as well. A flood costs the budget four questions a second of
-	// each kind, and room in the queue is seen a quarter of a second late at most.
+	// would refuse as well: room is seen a quarter of a second late at most.
 	memoryTime = 250 * time.Millisecond
+	// refreshTime is when one request goes to the budget all the same, so that a
+	// flood is a handful of questions a second, and never many at one time.
+	refreshTime = memoryTime / 2
 	// maxRemembered bounds the refusals that are kept.
 	maxRemembered = 4096
 )
@@ -22,16 +25,17 @@ const (
 //
 // What it repeats is true of the request at hand: a refusal counts for requests
 // that have in common all that the budget looked at (see scopeOf). It is only
-// late, by memoryTime at most, and forgotten when Retry-After is over.
-// The zero value is ready.
+// late, by memoryTime at most; it is forgotten when Retry-After is over, or when
+// one of its kind is accepted. The zero value is ready.
 type memory struct {
 	mu   sync.RWMutex
-	said map[scope]told
+	said map[scope]*told
 }
 
 type told struct {
-	verdict admission.Verdict
-	until   time.Time
+	verdict   admission.Verdict
+	at, until time.Time
+	refreshed atomic.Bool // a request has gone to the budget
 }
 
 // scope is what requests have in common that are refused together. Fields that
@@ -84,45 +88,63 @@ func scopeOf(reason admission.Reason, r admission.Request) (scope, bool) {
 	return scope{}, false
 }
 
-// remember keeps a refusal, if it is of a kind that others will meet.
-func (m *memory) remember(now time.Time, r admission.Request, v admission.Verdict) {
+// learn keeps a refusal, if it is of a kind that others will meet, and forgets
+// those that an accepted request proves wrong.
+func (m *memory) learn(now time.Time, r admission.Request, v admission.Verdict) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v.Accepted() {
+		if len(m.said) > 0 {
+			for _, reason := range remembered {
+				s, _ := scopeOf(reason, r)
+				delete(m.said, s)
+			}
+		}
+		return
+	}
 	s, ok := scopeOf(v.Reason, r)
-	if !ok || v.Accepted() {
+	if !ok {
 		return
 	}
 	keep := memoryTime
 	if v.RetryAfter > 0 {
 		keep = min(keep, v.RetryAfter.D())
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.said == nil || len(m.said) >= maxRemembered {
-		m.said = map[scope]told{} // what is lost costs a question
+		m.said = map[scope]*told{} // what is lost costs a question
 	}
-	m.said[s] = told{v, now.Add(keep)}
+	m.said[s] = &told{verdict: v, at: now, until: now.Add(keep)}
 }
 
-// recall gives the refusal that counts for a request, if one does. A deadline
-// that has passed is the budget's to judge: time does not mend it.
+// recall gives the refusal that counts for a request, if the budget need not be
+// asked again.
 func (m *memory) recall(now time.Time, r admission.Request) (admission.Verdict, bool) {
-	if r.Deadline != nil && !r.Deadline.After(now) {
+	last := m.find(now, r)
+	if last == nil || now.Sub(last.at) >= refreshTime && last.refreshed.CompareAndSwap(false, true) {
 		return admission.Verdict{}, false
+	}
+	return apart(last.verdict), true
+}
+
+// find gives the refusal that counts for a request; nil if there is none. A
+// deadline that has passed is the budget's to judge: time does not mend it.
+func (m *memory) find(now time.Time, r admission.Request) *told {
+	if r.Deadline != nil && !r.Deadline.After(now) {
+		return nil
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if len(m.said) == 0 {
-		return admission.Verdict{}, false
+		return nil
 	}
 	for _, reason := range remembered {
-		s, ok := scopeOf(reason, r)
-		if !ok {
-			continue
-		}
-		if last, ok := m.said[s]; ok && now.Before(last.until) {
-			return apart(last.verdict), true
+		if s, ok := scopeOf(reason, r); ok {
+			if last := m.said[s]; last != nil && now.Before(last.until) {
+				return last
+			}
 		}
 	}
-	return admission.Verdict{}, false
+	return nil
 }
 
 // apart spreads Retry-After anew, by up to a fifth, so that those who are told

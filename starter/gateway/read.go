@@ -33,6 +33,14 @@ func (s *sighting) hash() string {
 	return memo[string](s.task.GetWorkflowExecutionInfo().GetMemo(), contract.HashMemo)
 }
 
+// operation is empty for a task that was started without the gateway, and for none.
+func (s *sighting) operation() string {
+	if s == nil {
+		return ""
+	}
+	return attribute(s.task.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.OperationAttribute)
+}
+
 func (s *sighting) run() (workflowID, runID string) {
 	e := s.task.GetWorkflowExecutionInfo().GetExecution()
 	return e.GetWorkflowId(), e.GetRunId()

@@ -29,7 +29,7 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 
 	// 2. A key that has a task is answered from the task: no limit, no new rule
 	// of the configuration can turn an accepted request down.
-	if known, err := g.lookUp(r.Context(), in.Tenant, in.Key); err != nil {
+	if known, err := g.lookUp(r.Context(), in); err != nil {
 		return err
 	} else if known != nil {
 		return g.replay(w, r.Context(), in, known)
@@ -52,8 +52,8 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return rejected(admitProblem(err))
 	}
+	g.memory.learn(g.now(), request, verdict)
 	if !verdict.Accepted() {
-		g.memory.remember(g.now(), request, verdict)
 		return rejected(verdictProblem(verdict))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), startTimeout)
