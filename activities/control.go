@@ -2,10 +2,13 @@ package activities
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"headgate/admission"
@@ -16,6 +19,7 @@ import (
 type ControlClient interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
 // Resolver pins operations: the configuration.
@@ -36,13 +40,34 @@ type Control struct {
 }
 
 // Resolve looks up the operation of a task that was started without the
-// gateway, and canonicalises its payload.
-func (c *Control) Resolve(_ context.Context, in contract.TaskInput) (contract.Resolved, error) {
+// gateway, and canonicalises its payload. A client that let Temporal start the
+// same ID again after its end is refused: a key is one task. The index that tells
+// is a second or so behind, which the gateway's own starts do not depend on.
+func (c *Control) Resolve(ctx context.Context, in contract.TaskInput) (contract.Resolved, error) {
+	own := activity.GetInfo(ctx).WorkflowExecution
+	if refused, err := c.earlier(ctx, own.ID, own.RunID); refused != "" || err != nil {
+		return contract.Resolved{Refused: refused}, err
+	}
 	now := time.Now
 	if c.Now != nil {
 		now = c.Now
 	}
 	return c.Config.Resolve(in, now()), nil
+}
+
+// earlier looks for another run of a task's ID.
+func (c *Control) earlier(ctx context.Context, id, own string) (refused string, err error) {
+	got, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		PageSize: 2, Query: "WorkflowId = '" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(id) + "'"})
+	if err != nil {
+		return "", temporal.NewApplicationErrorWithCause("look for earlier runs of the task", UnreachableError, err)
+	}
+	for _, e := range got.GetExecutions() {
+		if run := e.GetExecution().GetRunId(); run != own {
+			return "key_reused: the key has a task already, run " + run + "; start with the reuse policy reject-duplicate", nil
+		}
+	}
+	return "", nil
 }
 
 // Report tells a budget what became of an attempt. It returns once the server

@@ -28,6 +28,7 @@ import (
 
 // desk is the Temporal server as far as Control sees it.
 type desk struct {
+	listed    func(query string) (*workflowservice.ListWorkflowExecutionsResponse, error) // nil: nothing is there
 	signalled func(ctx context.Context, id, name string, arg any) error
 	described func(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 
@@ -276,6 +277,42 @@ func TestAudit(t *testing.T) {
 		{State: contract.AuditOpen, Ticket: "t-1"}, {State: contract.AuditOpen}, {State: contract.AuditClosed, Ticket: "t-1"}, {State: contract.AuditClosed},
 		{State: contract.AuditUnclear}, {State: contract.AuditMissing}, {State: contract.AuditUnclear},
 	}, reply.Answers)
+}
+
+func (d *desk) ListWorkflow(_ context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	if d.listed == nil {
+		return &workflowservice.ListWorkflowExecutionsResponse{}, nil
+	}
+	return d.listed(request.GetQuery())
+}
+
+// A key is one task, also for a client that lets Temporal start an ID again.
+func TestASecondRunOfAKeyIsRefused(t *testing.T) {
+	runs := func(ids ...string) func(string) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+		return func(query string) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+			require.Equal(t, `WorkflowId = 'task/acme/it\'s'`, query)
+			got := &workflowservice.ListWorkflowExecutionsResponse{}
+			for _, id := range ids {
+				got.Executions = append(got.Executions, &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{RunId: id}})
+			}
+			return got, nil
+		}
+	}
+	ask := func(listed func(string) (*workflowservice.ListWorkflowExecutionsResponse, error)) (string, error) {
+		return newControl(&desk{listed: listed}).earlier(t.Context(), "task/acme/it's", "own")
+	}
+	for _, only := range [][]string{nil, {"own"}} {
+		refused, err := ask(runs(only...))
+		require.NoError(t, err)
+		require.Empty(t, refused)
+	}
+	refused, err := ask(runs("own", "older"))
+	require.NoError(t, err)
+	require.Contains(t, refused, "key_reused")
+	_, err = ask(func(string) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+		return nil, serviceerror.NewUnavailable("away")
+	})
+	require.Error(t, err, "not known is not no")
 }
 
 type resolver struct{ at time.Time }

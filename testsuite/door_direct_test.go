@@ -106,6 +106,13 @@ func testDirectCounts(ctx context.Context, t *testing.T, world *drill.World) {
 		for key, want := range map[string]int{"runs": 1, "waits": 1, "behind": 1, "over": 0} {
 			requireEffects(ctx, t, world, tenant, key, want)
 		}
+
+		// 7. The key stays spent when Temporal itself would start its ID again.
+		again, err := direct(ctx, c, input("runs"))
+		require.NoError(t, err)
+		require.NotEqual(t, runs.GetRunID(), again.GetRunID())
+		require.Contains(t, rejected(ctx, t, again).Detail, "key_reused")
+		requireEffects(ctx, t, world, tenant, "runs", 1)
 		return nil
 	}})
 }

@@ -92,6 +92,7 @@ func (t *task) resolve(ctx workflow.Context) string {
 		t.op = *t.in.Pinned
 		return ""
 	}
+	t.index(ctx)
 	var r contract.Resolved
 	dctx, _ := workflow.NewDisconnectedContext(ctx)
 	lctx := workflow.WithLocalActivityOptions(dctx, controlOptions())
@@ -102,12 +103,16 @@ func (t *task) resolve(ctx workflow.Context) string {
 		return r.Refused
 	}
 	t.op, t.in.Payload, t.in.Hash = *r.Operation, r.Payload, r.Hash
-	t.index(ctx)
 	return ""
 }
 
-// index sets the search attributes that a gateway sets at the start.
+// index sets the search attributes that a gateway sets at the start, if they
+// are names at all.
 func (t *task) index(ctx workflow.Context) {
+	if contract.CheckName("tenant", t.in.Tenant) != nil || contract.CheckName("operation", t.in.Operation) != nil ||
+		t.in.Agent != "" && contract.CheckName("agent", t.in.Agent) != nil {
+		return
+	}
 	updates := []temporal.SearchAttributeUpdate{
 		temporal.NewSearchAttributeKeyKeyword(contract.TenantAttribute).ValueSet(t.in.Tenant),
 		temporal.NewSearchAttributeKeyKeyword(contract.OperationAttribute).ValueSet(t.in.Operation),

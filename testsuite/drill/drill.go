@@ -54,6 +54,10 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	for i, c := range o.Cases {
 		fmt.Fprintf(o.Progress, "%2d/%d  %-14s %s ... ", i+1, len(o.Cases), c.Name(), c.Title)
 		result := w.Play(ctx, c)
+		if ctx.Err() != nil {
+			fmt.Fprintln(o.Progress, "broken off")
+			return report, context.Cause(ctx)
+		}
 		report.Results = append(report.Results, result)
 		if result.Passed {
 			report.Passed++
@@ -61,9 +65,6 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		} else {
 			report.Failed++
 			fmt.Fprintf(o.Progress, "FAILED, %.1fs\n%s", result.Seconds, result.Logs)
-		}
-		if ctx.Err() != nil {
-			return report, context.Cause(ctx)
 		}
 	}
 	report.Seconds = time.Since(began).Seconds()
