@@ -1,6 +1,10 @@
 package main
 
-import "go.temporal.io/server/common/dynamicconfig"
+import (
+	"time"
+
+	"go.temporal.io/server/common/dynamicconfig"
+)
 
 // defaultSettings are the server settings that differ from upstream's, each with its reason. Upstream's are chosen for
 // clusters with many shards, hosts and tenants; this is one shard on one machine. --dynamic-config-value overrides.
@@ -10,6 +14,10 @@ var defaultSettings = map[dynamicconfig.Key]any{
 	dynamicconfig.TransferProcessorMaxPollRPS.Key():   2000,
 	dynamicconfig.TimerProcessorMaxPollRPS.Key():      2000,
 	dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): 2000,
+
+	// Upstream lets timers ring up to a second late, to read them in larger batches: a worker that died is noticed, and a
+	// retry starts, up to a second later than it could. Here the batches are small anyway.
+	dynamicconfig.TimerProcessorMaxTimeShift.Key(): 50 * time.Millisecond,
 
 	// Rates, priorities and fairness hold per partition, and a rate is divided by their number: with four partitions
 	// and few tasks a limit is neither met nor even. One machine needs no more than one.
