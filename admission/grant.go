@@ -78,10 +78,18 @@ func (s *State) fits(it *item) bool {
 	return true
 }
 
+// reserve keeps for a head what it needs. While it waits for an interval to
+// refill it keeps no slots from others: they could only stand empty until then.
 func (s *State) reserve(it *item) {
+	refilling := false
+	for _, c := range it.req.Cost {
+		if i, ok := s.indexOf[c.Resource]; ok && s.resources[i].Per > 0 && !s.resources[i].fits(c.Amount) {
+			refilling = true
+		}
+	}
 	for _, c := range it.req.Cost {
 		i, ok := s.indexOf[c.Resource]
-		if !ok {
+		if !ok || refilling && s.resources[i].Per == 0 {
 			continue
 		}
 		r := &s.resources[i]

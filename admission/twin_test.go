@@ -166,7 +166,15 @@ func (w *twin) advance(now time.Time) (granted []string) {
 			w.grant(t)
 			continue
 		}
+		refilling := false
+		interval := func(c Cost) bool { r, _ := w.policy.Resource(c.Resource); return r.Per > 0 }
 		for _, c := range t.r.Cost {
+			refilling = refilling || interval(c) && !w.fit(c, aside)
+		}
+		for _, c := range t.r.Cost {
+			if refilling && !interval(c) {
+				continue
+			}
 			if w.fit(c, aside) {
 				aside[c.Resource] += c.Amount
 			} else {

@@ -119,6 +119,9 @@ func (g *Gateway) configure(w http.ResponseWriter, r *http.Request) error {
 	if err := decodeStrict(body, map[string]any{"policy": &policy, "actor": &order.Actor}); err != nil {
 		return err
 	}
+	if len(policy) == 0 || string(policy) == "null" {
+		return refuse("invalid_request", "policy is required: what the budget is to decide by")
+	}
 	d := json.NewDecoder(bytes.NewReader(policy))
 	d.DisallowUnknownFields() // a limit that is misspelt would be no limit
 	if err := d.Decode(&order.Policy); err != nil {
