@@ -204,6 +204,11 @@ func (b *bench) measure(ctx context.Context, p part) error {
 	if err == nil {
 		err = b.report.lacks(p.name)
 	}
+	for name, w := range b.worlds {
+		if n := w.sentBack.Swap(0); n > 0 {
+			b.say("world %q: %d submissions were answered 503 and sent again; their time counts", name, n)
+		}
+	}
 	if err != nil {
 		if limited.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(limited), err)

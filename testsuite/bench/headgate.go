@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -70,16 +71,28 @@ func (s headgate) name() string { return "headgate" }
 
 func (s headgate) witness(o order) string { return contract.ProviderKey(o.tenant, o.key) }
 
+// tries are how often a client asks that is told to come back.
+const tries = 10
+
 func (s headgate) start(ctx context.Context, o order) (func(ctx context.Context) error, error) {
-	answer, err := s.door.Submit(ctx, o.key, contract.SubmitRequest{
-		Tenant: o.tenant, Operation: string(o.lane), Payload: payload(o.tenant, s.witness(o))})
-	if err == nil && answer.Status != http.StatusAccepted {
-		err = fmt.Errorf("submit %s/%s: %d %s: %s", o.tenant, o.key, answer.Status, answer.Problem.Reason, answer.Problem.Detail)
+	for try := 1; ; try++ {
+		answer, err := s.door.Submit(ctx, o.key, contract.SubmitRequest{
+			Tenant: o.tenant, Operation: string(o.lane), Payload: payload(o.tenant, s.witness(o))})
+		switch {
+		case err != nil:
+			return nil, err
+		case answer.Status == http.StatusAccepted:
+			return func(ctx context.Context) error { return s.await(ctx, o) }, nil
+		case answer.Status != http.StatusServiceUnavailable || try == tries:
+			return nil, fmt.Errorf("submit %s/%s: %d %s: %s", o.tenant, o.key, answer.Status, answer.Problem.Reason, answer.Problem.Detail)
+		}
+		s.sentBack.Add(1)
+		select {
+		case <-time.After(time.Duration(max(1, answer.Problem.RetryAfter)) * time.Second):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error { return s.await(ctx, o) }, nil
 }
 
 // await is the long poll that clients are told to use.

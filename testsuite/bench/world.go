@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,7 +46,8 @@ type world struct {
 	provider *provider.Client
 	temporal client.Client
 
-	processes []*process // in the order of starting
+	processes []*process   // in the order of starting
+	sentBack  atomic.Int64 // submissions that were answered 503 and sent again
 }
 
 // newWorld starts a world and waits until a task has gone all the way through it.
