@@ -85,21 +85,47 @@ func (a *attempt) close(p Prepared) {
 func (a *attempt) respond(ctx context.Context, o contract.Outcome) (contract.Outcome, error) {
 	a.log.Info("effect ended", zap.String("class", string(o.Class)), zap.String("reason", o.Reason), zap.Int("status", o.Status))
 	end := a.now().Add(respondFor)
+	released := a.release(ctx, o)
 	for {
 		said, _ := a.pulse.advance(ctx, func(b *contract.Beat, _ time.Time) {
 			b.Step, b.Outcome = admission.StepResponded, &o
 		})
 		switch said {
 		case acknowledged, stopAsked:
+			o.Released = <-released
 			return o, nil
 		case claimLost:
 			a.late(ctx, o)
 			return contract.Outcome{}, fenced()
 		}
 		if past(a.now(), end) || !pause(ctx, a.pulse.every()) {
+			o.Released = <-released
 			return o, nil
 		}
 	}
+}
+
+// releaseFor bounds the worker's own report. What does not get through in that
+// time is left to the task.
+const releaseFor = 2 * time.Second
+
+// release gives the lease back while the answer is kept: the effect is over, so
+// the next task need not wait for this one's workflow. It tells whether the
+// budget's history holds the report. An attempt whose claim is lost reports too:
+// the budget knows its lease by task and attempt, and takes it back once.
+func (a *attempt) release(ctx context.Context, o contract.Outcome) <-chan bool {
+	done := make(chan bool, 1)
+	if a.in.Budget == "" {
+		done <- false
+		return done
+	}
+	a.once.Do(func() { a.reports = newReports(a.Client, a.Log) })
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
+		defer cancel()
+		done <- a.reports.join(ctx, a.in.Budget, o.Report(a.in.Tenant, a.in.Key, a.in.Attempt)) == nil
+	}()
+	return done
 }
 
 // undone is the outcome of an attempt that dispatched nothing.

@@ -85,22 +85,35 @@ func (c *Control) Request(ctx context.Context, in contract.RequestInput) error {
 
 func (c *Control) start() {
 	c.once.Do(func() {
-		c.reports = newBatcher(func(ctx context.Context, budget string, items []admission.Report) error {
-			return c.signal(ctx, budget, contract.ReportSignal, contract.ReportBatch{Reports: items})
-		})
+		c.reports = newReports(c.Client, c.Log)
 		c.requests = newBatcher(func(ctx context.Context, budget string, items []contract.AttemptRequest) error {
 			return c.signal(ctx, budget, contract.RequestSignal, contract.RequestBatch{Requests: items})
 		})
 	})
 }
 
+func newReports(to signaller, log *zap.Logger) *batcher[admission.Report] {
+	return newBatcher(func(ctx context.Context, budget string, items []admission.Report) error {
+		return signalBudget(ctx, to, log, budget, contract.ReportSignal, contract.ReportBatch{Reports: items})
+	})
+}
+
 func (c *Control) signal(ctx context.Context, budget, name string, batch any) error {
+	return signalBudget(ctx, c.Client, c.Log, budget, name, batch)
+}
+
+// signaller is what sends a message to a workflow.
+type signaller interface {
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+}
+
+func signalBudget(ctx context.Context, to signaller, log *zap.Logger, budget, name string, batch any) error {
 	if budget == "" {
 		budget = contract.DefaultBudget
 	}
-	err := c.Client.SignalWorkflow(ctx, contract.BudgetID(budget), "", name, batch)
+	err := to.SignalWorkflow(ctx, contract.BudgetID(budget), "", name, batch)
 	if err != nil {
-		c.Log.Warn("budget not signalled", zap.String("budget", budget), zap.String("signal", name), zap.Error(err))
+		log.Warn("budget not signalled", zap.String("budget", budget), zap.String("signal", name), zap.Error(err))
 		return unreachable(budget, err)
 	}
 	return nil

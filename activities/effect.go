@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -51,6 +52,9 @@ type Effects struct {
 	Now    func() time.Time // nil: time.Now
 	// Lookups is the client of probes; nil: one that follows no redirect.
 	Lookups *http.Client
+
+	once    sync.Once
+	reports *batcher[admission.Report]
 }
 
 // Effect runs one attempt under the checkpoint protocol. All that the table of

@@ -16,6 +16,7 @@ type EffectInput struct {
 	Key         string          `json:"key"`
 	Attempt     int             `json:"attempt"`
 	Lease       string          `json:"lease"`
+	Budget      string          `json:"budget,omitempty"` // that granted it; empty: the worker does not report
 	ProviderKey string          `json:"provider_key"`
 	Operation   Operation       `json:"operation"`
 	Payload     json.RawMessage `json:"payload,omitempty"`
@@ -58,6 +59,9 @@ type Outcome struct {
 	Cost      []admission.Cost `json:"cost,omitempty"` // the real one, if it is known
 	// RetryAfter is the provider's wish; zero: none.
 	RetryAfter Duration `json:"retry_after,omitempty"`
+	// Released tells that the worker has reported to the budget itself, so that
+	// the lease is back.
+	Released bool `json:"released,omitempty"`
 	// Lost tells that the worker may still be alive somewhere, so that its lease
 	// is held for one more heartbeat timeout.
 	Lost        bool      `json:"lost,omitempty"`

@@ -35,7 +35,7 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 		setPhase(ctx, contract.PhaseLeased)
 		t.waiting = false
 	}
-	in := contract.EffectInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt, Lease: lease.ID,
+	in := contract.EffectInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt, Lease: lease.ID, Budget: t.in.BudgetName(),
 		ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Payload: t.in.Payload,
 		Hash: t.in.Hash, Deadline: t.in.Deadline}
 	var o contract.Outcome

@@ -147,9 +147,12 @@ func (t *task) request(ctx workflow.Context, notBefore *time.Time, admit bool) {
 		Request: t.in.AdmissionRequest(t.op, t.in.Hash, t.attempt, notBefore), Admit: admit}})
 }
 
+// release reports an attempt, unless its worker has.
 func (t *task) release(ctx workflow.Context, o contract.Outcome) {
-	r := admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt,
-		Kind: admission.Released, Class: o.Class, Reason: o.Reason, RetryAfter: o.RetryAfter, Cost: o.Cost}
+	if o.Released {
+		return
+	}
+	r := o.Report(t.in.Tenant, t.in.Key, t.attempt)
 	if o.Lost {
 		r.Grace = t.op.Heartbeat
 	}
