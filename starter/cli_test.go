@@ -203,12 +203,21 @@ func TestUsageErrors(t *testing.T) {
 		{"gateway", "--config", file},
 		{"dev", "--config", file},
 		{"config", "check", file},
+		{"apply", "-f", file},
+		{"apply", "headgate.yaml"},
 	} {
 		got := command("", args...)
 		assert.Equal(t, exitUsage, got.status, "%v: %s", args, got.errors)
 		assert.True(t, strings.HasPrefix(got.errors, "headgate: "), "%v: %s", args, got.errors)
 		assert.Empty(t, got.out, args)
 	}
+}
+
+func TestArgumentsThatDoNotFit(t *testing.T) {
+	got := command("", "submit")
+	assert.Contains(t, got.errors, "want headgate submit OPERATION --tenant TENANT\n")
+	got = command("", "queue", "acme")
+	assert.Contains(t, got.errors, "want headgate queue\n")
 }
 
 func TestSubmitSends(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 
 const (
 	serverStart = 90 * time.Second // to answer for the first time
-	serverStop  = 10 * time.Second // from SIGTERM to SIGKILL
+	serverStop  = 15 * time.Second // from SIGTERM to SIGKILL; it gives itself ten
 	// keepFor is how long ended tasks are kept, and so how long a key is remembered.
 	keepFor = 720 * time.Hour
 )

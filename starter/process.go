@@ -44,7 +44,7 @@ func (p *process) flags(c *cobra.Command, level string) {
 
 // controlFlags are for processes that run a control worker.
 func (p *process) controlFlags(c *cobra.Command) {
-	c.Flags().BoolVar(&p.apply, "apply", false, "put the limits of the configuration in force, as headgate apply does (a running budget keeps its own otherwise)")
+	c.Flags().BoolVar(&p.apply, "apply", false, "put the limits of the configuration in force, as headgate apply does")
 	actorFlag(c, &p.actor)
 }
 

@@ -42,10 +42,16 @@ and waiting. "headgate why TENANT KEY" asks about one task.`,
 
 func printQueue(w io.Writer, v gateway.QueueView, leases bool) error {
 	if v.File != "" {
-		fmt.Fprintf(w, "The budget runs another policy (%s) than the gateway's file has (%s).\nheadgate apply --dry-run shows the difference, headgate apply ends it.\n\n",
-			shortDigest(v.Policy), shortDigest(v.File))
+		fmt.Fprintf(w, `The budget runs another policy (%s) than the gateway was started with (%s).
+headgate apply --dry-run shows the difference to a file, headgate apply puts it in force.
+
+`, shortDigest(v.Policy), shortDigest(v.File))
 	}
-	fmt.Fprintf(w, "%d wait (soft limit %d, hard %d), the oldest for %s; %d run.", v.Depth, v.Soft, v.Hard, short(v.OldestAge.D()), v.InFlight)
+	fmt.Fprintf(w, "%d wait (soft limit %d, hard %d)", v.Depth, v.Soft, v.Hard)
+	if v.Depth > 0 {
+		fmt.Fprintf(w, ", the oldest for %s", short(v.OldestAge.D()))
+	}
+	fmt.Fprintf(w, "; %d run.", v.InFlight)
 	if v.Interval > 0 {
 		fmt.Fprintf(w, " One starts every %s", short(v.Interval.D()))
 		if v.Depth > 0 {

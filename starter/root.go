@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -59,6 +61,14 @@ Start with "headgate dev", which runs everything on this machine.`,
 // wrap tells the errors of commands from those of their use: what a command
 // returns is its own, everything else is cobra's complaint about the arguments.
 func wrap(c *cobra.Command) {
+	if fits := c.Args; fits != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if fits(c, args) != nil {
+				return fmt.Errorf("the arguments do not fit: want %s", strings.TrimSuffix(c.UseLine(), " [flags]"))
+			}
+			return nil
+		}
+	}
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if err := run(c, args); err != nil {

@@ -447,9 +447,9 @@ func testStaleWork(ctx context.Context, t *testing.T, h *house) {
 	require.LessOrEqual(t, used, int64((fresh+other)*cost))
 	require.GreaterOrEqual(t, used, (int64(fresh+other)*cost)-back)
 
-	first, rest := arrivals(ctx, t, h)[0], arrivals(ctx, t, h)[1:]
-	for _, e := range rest {
-		require.False(t, e.at.Before(first.finished), "a request came before the first one was answered")
+	all := arrivals(ctx, t, h)
+	for _, v := range all[1:] {
+		require.False(t, v.at.Before(all[0].finished), "a request came before the first one was answered")
 	}
 }
 

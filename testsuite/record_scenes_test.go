@@ -59,12 +59,12 @@ func scenes(t *testing.T) []scene {
 		doubtScene(t),
 		borrowed(t, "A2"), // its lapsed ticket has the budget inspect a holder
 		borrowed(t, "A4",
-			recording{"task/worker-lost-before-checkpoint", "task/a4/k", []string{markFirst, "effect", "report", "request", "decision", "effect", "report", markSucceeded}}),
+			recording{"task/worker-lost-before-checkpoint", "task/a4/k", []string{markFirst, "effect", "report", "request", "decision", "effect", markSucceeded}}),
 		borrowed(t, "A5 happened",
 			recording{"task/reconciled-happened", "task/a5-happened/k", []string{markFirst, "effect", "report", markChild, markSucceeded}},
 			recording{"reconcile/look-up-finds-it", "reconcile/a5-happened/k/1", []string{markFirst, "probe", markSucceeded}}),
 		borrowed(t, "A5 did not",
-			recording{"task/reconciled-did-not-happen", "task/a5-did-not/k", []string{markFirst, "effect", "report", markChild, "request", "decision", "effect", "report", markSucceeded}},
+			recording{"task/reconciled-did-not-happen", "task/a5-did-not/k", []string{markFirst, "effect", "report", markChild, "request", "decision", "effect", markSucceeded}},
 			recording{"reconcile/look-ups-find-nothing", "reconcile/a5-did-not/k/1", []string{markFirst, "probe", "probe", markSucceeded}}),
 		borrowed(t, "A6 happened",
 			recording{"task/resolved-happened", "task/a6-happened/k", []string{markFirst, "effect", "report", markChild, "unknown", markSucceeded}},
@@ -73,7 +73,7 @@ func scenes(t *testing.T) []scene {
 			recording{"task/resolved-did-not-happen", "task/a6-did-not/k", []string{markFirst, "effect", markChild, "unknown", "request", "effect", markSucceeded}},
 			recording{"reconcile/person-says-did-not-happen", "reconcile/a6-did-not/k/1", []string{markFirst, "resolve", markSucceeded}}),
 		borrowed(t, "A7",
-			recording{"task/keyed-replay", "task/a7/k", []string{markFirst, "effect", "report", markChild, "request", "decision", "effect", "report", markSucceeded}},
+			recording{"task/keyed-replay", "task/a7/k", []string{markFirst, "effect", "report", markChild, "request", "decision", "effect", markSucceeded}},
 			recording{"reconcile/keyed-replay", "reconcile/a7/k/1", []string{markFirst, markSucceeded}}),
 		borrowed(t, "A9 beat",
 			recording{"task/answer-in-the-last-beat", "task/a9-beat/k", []string{markFirst, "effect", "report", markSucceeded}}),
@@ -116,9 +116,9 @@ func pathScene(t *testing.T) scene {
 			},
 		},
 		records: []recording{
-			{"task/at-once", "task/paths/at-once", []string{markFirst, "effect", "report", markSucceeded}},
-			{"task/retried-after-429", "task/paths/busy", []string{markFirst, "effect", "report", "request", "decision", "effect", "report", markSucceeded}},
-			{"task/failed", "task/paths/bad", []string{markFirst, "effect", "report", markFailed}},
+			{"task/at-once", "task/paths/at-once", []string{markFirst, "effect", markSucceeded}},
+			{"task/retried-after-429", "task/paths/busy", []string{markFirst, "effect", "request", "decision", "effect", markSucceeded}},
+			{"task/failed", "task/paths/bad", []string{markFirst, "effect", markFailed}},
 			{"task/cancelled-before-its-worker", "task/paths/leased", []string{markFirst, "effect", "report", markCancelled}},
 		},
 	}
@@ -162,7 +162,7 @@ func waitScene(t *testing.T) scene {
 			},
 		},
 		records: []recording{
-			{"task/queued-then-granted", "task/waits/granted", []string{markFirst, "decision", "effect", "report", markSucceeded}},
+			{"task/queued-then-granted", "task/waits/granted", []string{markFirst, "decision", "effect", markSucceeded}},
 			{"task/cancelled-while-waiting", "task/waits/cancelled", []string{markFirst, "report", markCancelled}},
 			{"task/expired", "task/waits/expired", []string{markFirst, "decision", markFailed}},
 		},
@@ -228,10 +228,10 @@ func directScene(t *testing.T) scene {
 			},
 		},
 		records: []recording{
-			{"task/direct-taken", "task/plain/taken", []string{markFirst, "resolve-operation", "request", "decision", "effect", "report", markSucceeded}},
+			{"task/direct-taken", "task/plain/taken", []string{markFirst, "resolve-operation", "request", "decision", "effect", markSucceeded}},
 			{"task/direct-refused-by-the-budget", "task/plain/refused", []string{markFirst, "resolve-operation", "request", "decision", markFailed}},
 			{"task/direct-refused-as-invalid", "task/plain/unknown", []string{markFirst, "resolve-operation", markFailed}},
-			{"task/ticket-lapsed", "task/plain/late", []string{markFirst, "request", "decision", "effect", "report", markSucceeded}},
+			{"task/ticket-lapsed", "task/plain/late", []string{markFirst, "request", "decision", "effect", markSucceeded}},
 		},
 	}
 }
@@ -270,7 +270,7 @@ func doubtScene(t *testing.T) scene {
 			},
 		},
 		records: []recording{
-			{"task/safe-replay", "task/doubts/safe", []string{markFirst, "effect", "report", markChild, "request", "decision", "effect", "report", markSucceeded}},
+			{"task/safe-replay", "task/doubts/safe", []string{markFirst, "effect", "report", markChild, "request", "decision", "effect", markSucceeded}},
 			{"reconcile/safe-replay", "reconcile/doubts/safe/1", []string{markFirst, markSucceeded}},
 			{"task/resolved-failed", "task/doubts/blind", []string{markFirst, "effect", "report", markChild, "unknown", markFailed}},
 			{"reconcile/person-says-failed", "reconcile/doubts/blind/1", []string{markFirst, "probe", "probe", "probe", "resolve", markSucceeded}},

@@ -39,7 +39,7 @@ func TestChangedWorkflowsDoNotReplay(t *testing.T) {
 		change       change
 	}{
 		{"a task runs another activity", "task", 17, change{renames: contract.EffectActivity}},
-		{"a task keeps its lease", "task", 18, change{skips: contract.ReportActivity}},
+		{"a task keeps its lease", "task", 12, change{skips: contract.ReportActivity}},
 		{"a budget sets one more timer", "budget", 5, change{doublesTimers: true}},
 		{"a reconciliation does not look", "reconcile", 3, change{skips: contract.ProbeActivity}},
 	} {

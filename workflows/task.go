@@ -247,8 +247,9 @@ func (t *task) succeed(o contract.Outcome) {
 func (t *task) end(ctx workflow.Context, phase contract.Phase, reason, detail string) (contract.TaskResult, error) {
 	t.result.Phase, t.result.Reason, t.result.Detail = phase, reason, detail
 	t.result.Attempts = t.leases
-	dctx, _ := workflow.NewDisconnectedContext(ctx)
-	setPhase(dctx, phase)
+	if phase == contract.PhaseExpired || phase == contract.PhaseRejected {
+		setPhase(ctx, phase) // of the other ends, Temporal's own status tells
+	}
 	fail := func(kind string) error {
 		return temporal.NewApplicationErrorWithOptions(message(t.result), kind,
 			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{t.result}})

@@ -155,6 +155,10 @@ func (s *story) answered(a *attempt, o contract.Outcome, at time.Time) {
 	}
 	s.finish(a, o.Class, o.Reason)
 	s.add(when, "answer", a.n, s.workerOf(a, o.Worker), outcomeText(o))
+	if o.Released {
+		s.returned = len(s.leases)
+		s.add(when, "lease_returned", a.n, a.worker, "told to "+s.budget()+" by the worker itself")
+	}
 }
 
 func (s *story) workerOf(a *attempt, named string) string {

@@ -114,6 +114,39 @@ func TestFloodSparesAcceptedKeys(t *testing.T) {
 	assert.Len(t, f.started, 2)
 }
 
+// A key whose task is being started is the budget's to judge, which knows it.
+func TestFloodSparesKeysOnTheirWay(t *testing.T) {
+	var c hand
+	s := &slowStart{fake: &fake{}, begun: make(chan struct{}), out: make(chan struct{})}
+	g := New(Options{Client: s, Operations: operations{}, Now: c.now})
+	first := make(chan int)
+	go func() { first <- submitTo(t, g, "inv-42", body).StatusCode }()
+	<-s.begun
+
+	g.memory.learn(start, kindOf(contract.TaskInput{Tenant: "acme", Agent: "billing-1", Operation: "charge_card"}), rejectFor(admission.QueueFull))
+	second := make(chan int)
+	go func() { second <- submitTo(t, g, "inv-42", body).StatusCode }() // its client gave up waiting
+	<-s.begun
+	assert.Equal(t, 429, submitTo(t, g, "inv-43", body).StatusCode)
+	close(s.out)
+	assert.Equal(t, []int{202, 202}, []int{<-first, <-second})
+	assert.Empty(t, s.reports, "one ticket for both")
+	assert.Empty(t, g.memory.carried)
+	assert.Equal(t, 429, submitTo(t, g, "inv-43", body).StatusCode)
+}
+
+// slowStart is a Temporal that takes its time to start tasks.
+type slowStart struct {
+	*fake
+	begun, out chan struct{}
+}
+
+func (s *slowStart) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	s.begun <- struct{}{}
+	<-s.out
+	return s.fake.ExecuteWorkflow(ctx, o, workflow, args...)
+}
+
 // A budget that does not answer has refused nothing.
 func TestFloodOfErrorsIsNotRemembered(t *testing.T) {
 	var c hand

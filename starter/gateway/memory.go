@@ -26,10 +26,14 @@ const (
 // What it repeats is true of the request at hand: a refusal counts for requests
 // that have in common all that the budget looked at (see scopeOf). It is only
 // late, by memoryTime at most; it is forgotten when Retry-After is over, or when
-// one of its kind is accepted. The zero value is ready.
+// one of its kind is accepted. A key that is on its way to a task is the
+// budget's to judge, which has a ticket for it: in this gateway that is known
+// (carry), in another one it is not, where nothing was promised yet and the same
+// key finds out later. The zero value is ready.
 type memory struct {
-	mu   sync.RWMutex
-	said map[scope]*told
+	mu      sync.RWMutex
+	said    map[scope]*told
+	carried map[string]int // requests by their task
 }
 
 type told struct {
@@ -88,6 +92,23 @@ func scopeOf(reason admission.Reason, r admission.Request) (scope, bool) {
 	return scope{}, false
 }
 
+// carry notes that a request is on its way to a task, until done is called.
+func (m *memory) carry(task string) (done func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.carried == nil {
+		m.carried = map[string]int{}
+	}
+	m.carried[task]++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.carried[task]--; m.carried[task] == 0 {
+			delete(m.carried, task)
+		}
+	}
+}
+
 // learn keeps a refusal, if it is of a kind that others will meet, and forgets
 // those that an accepted request proves wrong.
 func (m *memory) learn(now time.Time, r admission.Request, v admission.Verdict) {
@@ -134,7 +155,7 @@ func (m *memory) find(now time.Time, r admission.Request) *told {
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if len(m.said) == 0 {
+	if len(m.said) == 0 || m.carried[r.Task] > 0 {
 		return nil
 	}
 	for _, reason := range remembered {

@@ -48,6 +48,7 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 	if verdict, told := g.memory.recall(g.now(), request); told {
 		return rejected(verdictProblem(verdict))
 	}
+	defer g.memory.carry(request.Task)()
 	verdict, err := g.admitter.admit(r.Context(), request)
 	if err != nil {
 		return rejected(admitProblem(err))

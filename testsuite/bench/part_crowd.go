@@ -148,7 +148,7 @@ func (b *bench) besideFlood(ctx context.Context, w *world) ([]float64, error) {
 	if err := w.door.Pause(ctx, crowd, "bench"); err != nil {
 		return nil, err
 	}
-	if err := w.until(ctx, "the crowd's effects have ended", func(ctx context.Context) error {
+	if err := w.until(ctx, "the crowd's effects have ended", often, func(ctx context.Context) error {
 		view, err := w.door.Queue(ctx)
 		if err == nil && view.InFlight > 0 {
 			err = fmt.Errorf("%d are in flight", view.InFlight)

@@ -100,7 +100,7 @@ func (w *world) start(ctx context.Context, b drill.Binaries) error {
 	if w.temporal, err = client.NewLazyClient(client.Options{HostPort: w.address, Logger: log.NewStructuredLogger(quiet)}); err != nil {
 		return err
 	}
-	if err := w.until(ctx, "the server answers", func(ctx context.Context) error {
+	if err := w.until(ctx, "the server answers", often, func(ctx context.Context) error {
 		_, err := w.temporal.CheckHealth(ctx, nil)
 		return err
 	}); err != nil {
@@ -115,7 +115,7 @@ func (w *world) start(ctx context.Context, b drill.Binaries) error {
 	if err != nil {
 		return err
 	}
-	if err := w.until(ctx, "the gateway is ready", func(ctx context.Context) error { return w.get(ctx, "/readyz", nil) }); err != nil {
+	if err := w.until(ctx, "the gateway is ready", often, func(ctx context.Context) error { return w.get(ctx, "/readyz", nil) }); err != nil {
 		return err
 	}
 	// 3. All of it.
@@ -140,9 +140,12 @@ func (w *world) end(name string) {
 	})
 }
 
+// often is how often a world that starts is asked whether it is there.
+const often = 50 * time.Millisecond
+
 // until asks again and again until there is no error.
-func (w *world) until(ctx context.Context, what string, ask func(ctx context.Context) error) error {
-	again := time.NewTicker(50 * time.Millisecond)
+func (w *world) until(ctx context.Context, what string, pause time.Duration, ask func(ctx context.Context) error) error {
+	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
 		once, cancel := context.WithTimeout(ctx, 5*time.Second)
