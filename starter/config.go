@@ -30,8 +30,8 @@ func newConfigCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is valid: %d operations, %d resources, %d named tenants\n",
-				file, len(checked.Operations), len(checked.Budget.Resources), len(checked.Budget.Tenants))
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is valid: %d operations, %d resources, %d named tenants; policy %s\n",
+				file, len(checked.Operations), len(checked.Budget.Resources), len(checked.Budget.Tenants), shortDigest(checked.PolicyDigest()))
 			return err
 		},
 	}

@@ -42,6 +42,8 @@ func connectOptions(address, namespace string, log *zap.Logger) (client.Options,
 	options.Identity = "headgate@" + process()
 	options.Logger = Logger(log)
 	options.DataConverter = codec.Converter()
+	// Calls are small and near; what is large is compressed by the codec.
+	options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	return options, nil
 }
 
