@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	updates "go.temporal.io/api/update/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -36,7 +37,7 @@ import (
 )
 
 // pause is an update that the budget always takes. The server's own word that a
-// run ended under it is no error: it is sent again, as the gateway does.
+// run, or the end of one, came in between is no error: it is sent again.
 func (h *house) pause(ctx context.Context, tenant string, dispatch bool) error {
 	for try := 0; ; try++ {
 		handle, err := h.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: contract.BudgetID(contract.DefaultBudget), UpdateName: contract.PauseUpdate,
@@ -45,7 +46,8 @@ func (h *house) pause(ctx context.Context, tenant string, dispatch bool) error {
 			err = handle.Get(ctx, nil)
 		}
 		var app *temporal.ApplicationError
-		if errors.As(err, &app) && app.Type() == "AcceptedUpdateCompletedWorkflow" && try < 3 {
+		var between *serviceerror.WorkflowNotReady
+		if try < 3 && (errors.As(err, &app) && app.Type() == "AcceptedUpdateCompletedWorkflow" || errors.As(err, &between)) {
 			continue
 		}
 		return err

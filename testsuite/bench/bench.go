@@ -215,7 +215,9 @@ func (b *bench) measure(ctx context.Context, p part) error {
 		}
 		for _, w := range b.worlds {
 			err = errors.Join(err, w.lost())
-			b.say("%s", w.logs(20))
+			if ctx.Err() == nil { // nobody has called the run off
+				b.say("%s", w.logs(20))
+			}
 		}
 		err = errors.Join(err, b.open(ctx))
 	}

@@ -26,7 +26,7 @@ func pairsOf(duels []duel, value func(l load) float64) [][2]float64 {
 // measure more within each pair.
 func (b *bench) duels(ctx context.Context, w *world, sides [2]system, lane lane, callers int, then func() error) ([]duel, error) {
 	for _, s := range sides {
-		if _, err := b.closed(ctx, w, s, throughputTenant, lane, callers, max(callers, b.tasks/4)); err != nil {
+		if _, err := b.closed(ctx, w, s, throughputTenant, lane, callers, max(min(callers, b.tasks), b.tasks/4)); err != nil {
 			return nil, err
 		}
 	}
