@@ -176,15 +176,20 @@ func (s *State) Delivered(now time.Time, d Decision, how Delivery) {
 		}
 	case DeliveryGone:
 		if !it.confirmed && it.startBy.Add(TicketMargin).After(s.now) {
-			s.send(it, s.now.Add(Redeliver))
+			s.again(it)
 			return
 		}
 		s.remove(it, none(it.req.Cost))
 	default:
-		wait := min(Redeliver<<min(it.tries, 10), RedeliverMax)
-		it.tries++
-		s.send(it, s.now.Add(wait))
+		s.again(it)
 	}
+}
+
+// again sends a decision once more, after a wait that doubles.
+func (s *State) again(it *item) {
+	wait := min(Redeliver<<min(it.tries, 10), RedeliverMax)
+	it.tries++
+	s.send(it, s.now.Add(wait))
 }
 
 // Holder is what an inspection showed.

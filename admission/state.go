@@ -13,10 +13,12 @@ const (
 	// TicketMargin is waited after a ticket's end before the budget looks
 	// whether the task was started in time.
 	TicketMargin = 10 * time.Second
-	// Redeliver is the wait before a decision is sent again to a task that is
-	// not there yet.
-	Redeliver = time.Second
-	// RedeliverMax bounds the wait after failed deliveries; it doubles.
+	// Redeliver is the wait before a decision is sent again, to a task that is
+	// not there yet or could not be told. It doubles up to RedeliverMax. A grant
+	// is often sooner than the start of its task, which takes a gateway a few
+	// milliseconds, or some hundred under load.
+	Redeliver = 50 * time.Millisecond
+	// RedeliverMax bounds the wait.
 	RedeliverMax = 30 * time.Second
 	// AuditAgain is the wait before a holder that was seen alive, or could not
 	// be looked at, is looked at again.
