@@ -49,6 +49,7 @@ type fake struct {
 	cancelled []string
 	cancelErr error
 	healthErr error
+	closing   chan struct{} // closed when the watched task is; nil: never
 }
 
 func (f *fake) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, _ any, args ...any) (client.WorkflowRun, error) {
@@ -88,9 +89,12 @@ func (f *fake) DescribeWorkflowExecution(_ context.Context, id, _ string) (*work
 	return nil, serviceerror.NewNotFound("workflow not found")
 }
 
-func (f *fake) GetWorkflowHistory(_ context.Context, id, _ string, _ bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+func (f *fake) GetWorkflowHistory(ctx context.Context, id, _ string, longPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if d := f.tasks[id]; longPoll && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return &watcher{ctx: ctx, closing: f.closing}
+	}
 	events := f.histories[id]
 	if filter == enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT && len(events) > 0 {
 		events = events[len(events)-1:]
@@ -105,6 +109,22 @@ func (i *iterator) Next() (*historypb.HistoryEvent, error) {
 	e := i.events[0]
 	i.events = i.events[1:]
 	return e, nil
+}
+
+// watcher waits for the end of a task.
+type watcher struct {
+	iterator
+	ctx     context.Context
+	closing chan struct{}
+}
+
+func (w *watcher) HasNext() bool {
+	select {
+	case <-w.closing:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
 }
 
 func (f *fake) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {

@@ -206,9 +206,10 @@ func (g *Gateway) status(w http.ResponseWriter, r *http.Request) error {
 const (
 	// maxWait bounds ?wait=; longer ones are cut to it.
 	maxWait = 60 * time.Second
-	// The long poll looks again after firstLook, then ever later up to lastLook.
-	firstLook = 20 * time.Millisecond
-	lastLook  = 500 * time.Millisecond
+	// The long poll is told when the task closes. UNKNOWN is an end phase of an
+	// open task, and is looked for: after firstLook, then ever later up to lastLook.
+	firstLook = 50 * time.Millisecond
+	lastLook  = 4 * time.Second
 )
 
 func waitOf(r *http.Request) (time.Duration, error) {
@@ -226,8 +227,21 @@ func waitOf(r *http.Request) (time.Duration, error) {
 // await reads a task until it is in an end phase or the time is up; then it
 // tells how the task stands.
 func (g *Gateway) await(ctx context.Context, tenant, key string, wait time.Duration) (contract.TaskView, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	until := g.now().Add(wait)
-	for pause := firstLook; ; pause = min(pause*3/2, lastLook) {
+	closed := g.closed(ctx, contract.TaskID(tenant, key), wait)
+	var view contract.TaskView
+	for pause := firstLook; ; pause = min(pause*3, lastLook) {
+		if left := until.Sub(g.now()); left > 0 {
+			select {
+			case <-ctx.Done():
+				return view, nil // nobody reads it
+			case <-closed:
+				closed = nil // the look shows how; if it does not, looking goes on
+			case <-g.after(min(pause, left)):
+			}
+		}
 		s, err := g.find(ctx, tenant, key)
 		if err != nil {
 			return contract.TaskView{}, err
@@ -235,17 +249,25 @@ func (g *Gateway) await(ctx context.Context, tenant, key string, wait time.Durat
 		if s == nil {
 			return contract.TaskView{}, noTask(tenant, key)
 		}
-		view, err := g.read(ctx, s)
-		left := until.Sub(g.now())
-		if err != nil || view.Phase.End() || left <= 0 {
+		if view, err = g.read(ctx, s); err != nil || view.Phase.End() || !until.After(g.now()) {
 			return view, err
 		}
-		select {
-		case <-ctx.Done():
-			return view, nil // nobody reads it
-		case <-g.after(min(pause, left)):
-		}
 	}
+}
+
+// closed tells when a task is closed, or cannot be watched: at once for one that
+// is not there. It ends with ctx. Without a wait there is nothing to watch.
+func (g *Gateway) closed(ctx context.Context, id string, wait time.Duration) <-chan struct{} {
+	if wait <= 0 {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The server holds the call until there is a close event.
+		g.client.GetWorkflowHistory(ctx, id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT).HasNext()
+	}()
+	return done
 }
 
 func noTask(tenant, key string) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,6 +152,31 @@ func TestWait(t *testing.T) {
 	r = do(t, g, "GET", "/v1/tasks/acme/inv-42", "")
 	assert.Equal(t, 200, r.StatusCode)
 	assert.Empty(t, pauses, "no wait")
+}
+
+// TestWaitIsToldOfTheEnd: no look is needed to learn that a task has closed.
+func TestWaitIsToldOfTheEnd(t *testing.T) {
+	f := &fake{closing: make(chan struct{})}
+	end := sync.OnceFunc(func() {
+		s := &script{}
+		s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded})
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.histories = map[string][]*historypb.HistoryEvent{"task/acme/inv-42": s.events}
+		f.put(closedTask(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED))
+		close(f.closing)
+	})
+	g := New(Options{Client: f, Operations: operations{}, Now: func() time.Time { return start },
+		After: func(time.Duration) <-chan time.Time {
+			end()
+			return nil // never
+		}})
+	f.put(openTask(acmeInput()))
+	r := do(t, g, "GET", "/v1/tasks/acme/inv-42?wait=20s", "")
+	assert.Equal(t, contract.PhaseSucceeded, decodeBody[contract.TaskView](t, r).Phase)
+
+	r = do(t, g, "GET", "/v1/tasks/acme/other?wait=20s", "")
+	assert.Equal(t, 404, r.StatusCode, "at once")
 }
 
 func TestServeStops(t *testing.T) {
