@@ -144,6 +144,17 @@ func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
 	return tv, true
 }
 
+// Leases lists leases by the IDs of their tasks: so many that come after one.
+func (s *State) Leases(after string, limit int) []LeaseView {
+	found := slices.DeleteFunc(s.leases(), func(it *item) bool { return it.req.Task <= after })
+	slices.SortFunc(found, func(a, b *item) int { return compare(a.req.Task, b.req.Task) })
+	out := []LeaseView{}
+	for _, it := range found[:max(0, min(len(found), limit))] {
+		out = append(out, it.view())
+	}
+	return out
+}
+
 func (s *State) viewLeases() []LeaseView {
 	held := s.leases()
 	slices.SortFunc(held, func(a, b *item) int {
@@ -154,14 +165,18 @@ func (s *State) viewLeases() []LeaseView {
 	})
 	out := make([]LeaseView, 0, min(len(held), MaxLeasesShown))
 	for _, it := range held[:min(len(held), MaxLeasesShown)] {
-		due := it.due
-		if due.IsZero() {
-			due = it.granted.Add(it.leaseFor())
-		}
-		out = append(out, LeaseView{Lease: it.lease, Task: it.req.Task, Attempt: it.req.Attempt, Tenant: it.req.Tenant,
-			Agent: it.req.Agent, Operation: it.req.Operation, Cost: it.req.Cost, Due: due, Grace: it.grace})
+		out = append(out, it.view())
 	}
 	return out
+}
+
+func (it *item) view() LeaseView {
+	due := it.due
+	if due.IsZero() {
+		due = it.granted.Add(it.leaseFor())
+	}
+	return LeaseView{Lease: it.lease, Task: it.req.Task, Attempt: it.req.Attempt, Tenant: it.req.Tenant,
+		Agent: it.req.Agent, Operation: it.req.Operation, Cost: it.req.Cost, Due: due, Grace: it.grace}
 }
 
 func (s *State) leases() []*item {

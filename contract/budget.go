@@ -127,3 +127,9 @@ type RequestInput struct {
 	Budget  string         `json:"budget"`
 	Request AttemptRequest `json:"request"`
 }
+
+// LeasesRequest asks for leases in the order of their tasks' IDs.
+type LeasesRequest struct {
+	After string `json:"after,omitempty"` // only tasks whose ID comes after it
+	Limit int    `json:"limit"`
+}

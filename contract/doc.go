@@ -34,6 +34,7 @@ const (
 	ReportSignal    = "report"
 	SnapshotQuery   = "snapshot"
 	WhyQuery        = "why"
+	LeasesQuery     = "leases"
 )
 
 // Messages of the Task workflow. Cancellation is Temporal's own request.

@@ -26,7 +26,19 @@ type TaskInput struct {
 	Hash   string     `json:"hash,omitempty"`
 	Pinned *Operation `json:"pinned,omitempty"`
 	Ticket *Ticket    `json:"ticket,omitempty"`
+	// Logic numbers how Task behaves where it has changed: who starts a task sets
+	// the newest that it knows, so that a history replays as it was made.
+	Logic int `json:"logic,omitempty"`
 }
+
+// Logic numbers of Task.
+const (
+	// LogicQuietGrant: a grant is not noted in the phase attribute. The budget
+	// knows who holds a lease, and each note costs an event and a write of the index.
+	LogicQuietGrant = 1
+	// LogicNewest is what a gateway sets.
+	LogicNewest = LogicQuietGrant
+)
 
 // Ticket proves that a budget has admitted the task. It is valid only for a
 // workflow that was started by StartBy.

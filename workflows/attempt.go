@@ -31,9 +31,8 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 	if t.began.IsZero() {
 		t.began = workflow.Now(ctx)
 	}
-	if t.waiting {
-		setPhase(ctx, contract.PhaseLeased)
-		t.waiting = false
+	if t.in.Logic < contract.LogicQuietGrant && !t.noted {
+		t.note(ctx, contract.PhaseLeased)
 	}
 	in := contract.EffectInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt, Lease: lease.ID, Budget: t.in.BudgetName(),
 		ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Payload: t.in.Payload,

@@ -92,6 +92,11 @@ func (b *budget) handle(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := workflow.SetQueryHandler(ctx, contract.LeasesQuery, func(in contract.LeasesRequest) ([]admission.LeaseView, error) {
+		return b.state.Leases(in.After, in.Limit), nil
+	}); err != nil {
+		return err
+	}
 	return workflow.SetQueryHandler(ctx, contract.WhyQuery, func(in contract.WhyRequest) (admission.Why, error) {
 		return b.state.Why(in.Task), nil
 	})

@@ -10,7 +10,7 @@ import (
 
 // reconcile finds out about a possible effect, as long as it takes.
 func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
-	setPhase(ctx, contract.PhaseReconciling)
+	t.note(ctx, contract.PhaseReconciling)
 	res, err := t.child(ctx, o)
 	if err != nil {
 		// Only an operator's terminate, or a fault of ours, ends a child without a

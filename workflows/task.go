@@ -54,8 +54,9 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		// 7. A further attempt waits in the budget like everybody else.
 		t.attempt++
 		at := workflow.Now(ctx).Add(wait)
-		setPhase(ctx, contract.PhaseAccepted)
-		t.waiting = true
+		if t.noted || t.in.Logic < contract.LogicQuietGrant {
+			t.note(ctx, contract.PhaseAccepted)
+		}
 		t.request(ctx, &at, false)
 	}
 }
@@ -69,7 +70,7 @@ type task struct {
 	sent      bool      // an attempt has reached the provider
 	firstSent time.Time // of the provider key
 	began     time.Time // the first lease
-	waiting   bool      // the phase attribute says accepted
+	noted     bool      // the phase attribute says more than accepted
 	result    contract.TaskResult
 
 	decisions workflow.ReceiveChannel
@@ -125,7 +126,12 @@ func (t *task) index(ctx workflow.Context) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
-	t.waiting = true
+}
+
+// note sets the phase attribute, by which tasks are listed.
+func (t *task) note(ctx workflow.Context, phase contract.Phase) {
+	setPhase(ctx, phase)
+	t.noted = phase != contract.PhaseAccepted
 }
 
 // ticketGood: a ticket is valid for a workflow that was started in time. The
@@ -135,10 +141,11 @@ func (t *task) ticketGood(ctx workflow.Context) bool {
 }
 
 func (t *task) ticket(ctx workflow.Context) *admission.Lease {
-	if !t.ticketGood(ctx) {
+	good := t.ticketGood(ctx)
+	t.noted = t.in.Ticket != nil && (t.in.Ticket.Lease != nil || !good && t.in.Logic < contract.LogicQuietGrant)
+	if !good {
 		return nil
 	}
-	t.waiting = t.in.Ticket.Lease == nil
 	return t.in.Ticket.Lease
 }
 

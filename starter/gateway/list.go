@@ -57,6 +57,12 @@ func (g *Gateway) unknown(w http.ResponseWriter, r *http.Request) error {
 func (g *Gateway) page(w http.ResponseWriter, r *http.Request, f filter) error {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*readTimeout)
 	defer cancel()
+	if page, ok, err := g.leased(ctx, f); ok || err != nil {
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, page)
+	}
 	found, err := g.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		PageSize: int32(f.limit), NextPageToken: f.cursor, Query: f.query(),
 	})
@@ -175,9 +181,9 @@ func filterOf(query url.Values) (filter, error) {
 }
 
 // query is the filter in the language of Temporal's index. It finds rather too
-// much than too little: the index knows only what the workflow itself has noted,
-// so that leased stands for leased, claimed and dispatched, and nothing is noted
-// at first for a task that was started without the gateway.
+// much than too little: the index knows only what the workflow itself has noted.
+// It notes a lease that came with the start, doubt and refusal; accepted may stand
+// for leased, claimed and dispatched, and nothing is noted at first for a task that was started without the gateway.
 func (f filter) query() string {
 	terms := []string{"WorkflowType = " + quote(contract.TaskWorkflow)}
 	add := func(attribute, value string) {
@@ -194,7 +200,7 @@ func (f filter) query() string {
 	case contract.PhaseAccepted:
 		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" = 'accepted' OR "+phase+" IS NULL)")
 	case contract.PhaseLeased, contract.PhaseClaimed, contract.PhaseDispatched:
-		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" = 'leased' OR "+phase+" IS NULL)")
+		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" IN ('accepted', 'leased') OR "+phase+" IS NULL)")
 	case contract.PhaseReconciling:
 		terms = append(terms, "ExecutionStatus = 'Running'", phase+" IN ('reconciling', 'unknown')")
 	case contract.PhaseUnknown:

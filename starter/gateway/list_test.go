@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"net/url"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestListQuery(t *testing.T) {
 		"phase=cancelled":             task + " AND ExecutionStatus = 'Canceled'",
 		"phase=failed":                task + " AND ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')",
 		"phase=expired":               task + " AND ExecutionStatus = 'Failed' AND HeadgatePhase = 'expired'",
-		"phase=dispatched":            task + " AND ExecutionStatus = 'Running' AND (HeadgatePhase = 'leased' OR HeadgatePhase IS NULL)",
+		"phase=dispatched":            task + " AND ExecutionStatus = 'Running' AND (HeadgatePhase IN ('accepted', 'leased') OR HeadgatePhase IS NULL)",
 		"phase=reconciling&limit=100": task + " AND ExecutionStatus = 'Running' AND HeadgatePhase IN ('reconciling', 'unknown')",
 	} {
 		query, err := url.ParseQuery(text)
@@ -102,6 +103,21 @@ func TestList(t *testing.T) {
 		page := decodeBody[contract.TaskPage](t, r)
 		require.Len(t, page.Tasks, 1)
 		assert.Equal(t, "open", page.Tasks[0].Key)
+	})
+	t.Run("who holds a lease is told by the budget", func(t *testing.T) {
+		f.query = func(name string, args []any) (any, error) {
+			assert.Equal(t, contract.LeasesQuery, name)
+			assert.Equal(t, contract.LeasesRequest{After: "task/acme/a", Limit: 2}, args[0])
+			return []admission.LeaseView{{Task: "task/acme/open", Tenant: "acme", Operation: "charge_card"}, {Task: "task/other/open", Tenant: "other"}}, nil
+		}
+		defer func() { f.query = nil }()
+		cursor := base64.RawURLEncoding.EncodeToString([]byte("lease:task/acme/a"))
+		page := decodeBody[contract.TaskPage](t, do(t, newGateway(f), "GET", "/v1/tasks?limit=2&tenant=acme&phase=dispatched&cursor="+cursor, ""))
+		require.Len(t, page.Tasks, 1)
+		assert.Equal(t, "open", page.Tasks[0].Key)
+		assert.Equal(t, base64.RawURLEncoding.EncodeToString([]byte("lease:task/other/open")), page.Cursor, "a full page may have a next one")
+		page = decodeBody[contract.TaskPage](t, do(t, newGateway(f), "GET", "/v1/tasks?limit=2&tenant=acme&phase=claimed&cursor="+cursor, ""))
+		assert.Empty(t, page.Tasks)
 	})
 	t.Run("nothing found is an empty list", func(t *testing.T) {
 		f.list = func(r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {

@@ -61,6 +61,7 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 
 	// 5. The task is started with the ticket; only then is it accepted.
+	in.Logic = contract.LogicNewest
 	in.Payload, in.Pinned = resolved.Payload, resolved.Operation
 	in.Ticket = &contract.Ticket{ID: verdict.Ticket, StartBy: verdict.StartBy, Lease: verdict.Lease}
 	if g.budget != contract.DefaultBudget {
