@@ -15,6 +15,7 @@ import (
 //	the deadline is past                   expired
 //	the tenant's admission is closed       tenant_closed
 //	the provider is down, or wants a rest  downstream_unavailable (not for critical)
+//	too many of both are in doubt          unknown_ceiling        (not for critical)
 //	the tenant or agent queues too much    tenant_limit, agent_limit
 //	the oldest eligible task is too old    stale_backlog          (not for critical)
 //	it would start after its deadline      deadline_unattainable
@@ -60,6 +61,9 @@ func (s *State) overload(now time.Time, r Request, t *tenant) (Verdict, bool) {
 	full := s.policy.operation(r.Operation).WhenFull
 	if wait := s.unavailable(now, r); wait > 0 && !critical {
 		return refuse(DownstreamUnavailable, wait, "%s takes nothing for another %s", r.Operation, wait.Round(time.Second))
+	}
+	if n, most := t.doubts(r.Operation), s.policy.ceiling(r.Operation); n >= most && !critical {
+		return refuse(UnknownCeiling, UnknownRetry, "%d tasks of %s of %s are in doubt, the ceiling is %d: their outcomes come first", n, r.Tenant, r.Operation, most)
 	}
 	if full == WhenFullDropOldest && s.oldestOf(t, r.Operation) != nil && s.crowded(t, r) {
 		return Verdict{}, false // it takes that one's place
@@ -205,7 +209,7 @@ func (s *State) verdict(it *item) Verdict {
 	t := it.tenant
 	v.Position, v.Estimate = t.queued, Duration(s.wait(t, t.queued))
 	v.Reason, v.Resource = s.waitsOn(it)
-	held := v.Reason == TenantPaused || v.Reason == NotYet || v.Reason == BreakerOpen || v.Reason == ProviderHold
+	held := v.Reason == TenantPaused || v.Reason == NotYet || v.Reason == BreakerOpen || v.Reason == ProviderHold || v.Reason == UnknownCeiling
 	if held || s.depth > s.policy.Queue.Hard {
 		v.Action = Defer
 	}
@@ -267,7 +271,7 @@ func (s *State) end(r Request, v Verdict) {
 	s.seq++
 	t := s.tenant(r.Tenant)
 	r.Hash = fingerprint(r.Hash)
-	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost),
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: ended, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost, false),
 		refuse: v.Reason, detail: v.Detail, retry: v.RetryAfter, confirmed: true}
 	s.keep(it)
 	s.send(it, s.now)

@@ -15,7 +15,8 @@ type Decision struct {
 	RetryAfter Duration
 }
 
-// Inspection asks whether the holder of a ticket or a lease is alive.
+// Inspection asks whether the holder of a ticket or a lease is alive, or, with
+// attempt zero, whether a task in doubt is.
 type Inspection struct {
 	Task    string
 	Attempt int
@@ -73,6 +74,14 @@ func (s *State) expire(it *item) {
 func (s *State) overdue() []Inspection {
 	var out []Inspection
 	for len(out) < MaxEffects {
+		d, ok := s.doubtAudits.top()
+		if !ok || d.due.After(s.now) {
+			break
+		}
+		s.doubtAudits.remove(d)
+		out = append(out, Inspection{Task: d.task})
+	}
+	for len(out) < MaxEffects {
 		it, ok := s.audits.top()
 		if !ok || it.due.After(s.now) {
 			break
@@ -127,6 +136,9 @@ func (s *State) Next() time.Time {
 	}
 	if it, ok := s.outbox.top(); ok {
 		sooner(it.deliverAt)
+	}
+	if d, ok := s.doubtAudits.top(); ok {
+		sooner(d.due)
 	}
 	for i := range s.resources {
 		sooner(s.resources[i].next)
@@ -208,6 +220,10 @@ const (
 // closed, missing, or was started with another ticket, gives it back.
 func (s *State) Inspected(now time.Time, in Inspection, holder Holder, ticket string) {
 	s.clock(now)
+	if in.Attempt == 0 {
+		s.inspectedDoubt(in.Task, holder)
+		return
+	}
 	it := s.items[attempt{in.Task, in.Attempt}]
 	if it == nil || it.grace {
 		return
@@ -242,6 +258,10 @@ func none(cost []Cost) []Cost {
 // known are ignored: they were settled before.
 func (s *State) Report(now time.Time, r Report) {
 	s.clock(now)
+	if r.Kind == Resolved {
+		s.resolve(r.Task)
+		return
+	}
 	it := s.items[attempt{r.Task, r.Attempt}]
 	if it == nil || r.Ticket != "" && r.Ticket != it.ticket {
 		return
@@ -256,6 +276,14 @@ func (s *State) Report(now time.Time, r Report) {
 	}
 	if it.stand == leased && !it.grace && r.Kind == Released {
 		s.judge(it, r)
+	}
+	if it.stand == leased && r.Kind == Released {
+		switch {
+		case r.Class == Unknown && r.Doubt:
+			s.doubtAbout(it)
+		case r.Class == Succeeded:
+			s.resolve(r.Task) // a replay has answered for the attempt in doubt
+		}
 	}
 	if r.Kind == Released && r.Grace > 0 && it.stand == leased {
 		if !it.grace {

@@ -23,6 +23,9 @@ type OperationPolicy struct {
 	Name     string   `json:"name"`
 	WhenFull WhenFull `json:"when_full,omitempty"`
 	Breaker  Breaker  `json:"breaker,omitzero"`
+	// UnknownCeiling bounds each tenant's tasks in doubt: those, and the leases that
+	// may add to them, are never more. Zero: that of the policy.
+	UnknownCeiling int `json:"unknown_ceiling,omitempty"`
 }
 
 // Breaker opens after so many failures in a row that tell of the provider's

@@ -119,6 +119,7 @@ func (s *State) lease(it *item) {
 	t.inFlight++
 	it.agent.inFlight++
 	s.inFlight++
+	s.expose(it)
 	s.drain.granted(s.now, s.depth)
 	s.leave(it)
 	if g := it.class.gate; g.Half {
@@ -160,6 +161,7 @@ func (s *State) free(it *item, real []Cost) {
 	t.inFlight--
 	it.agent.inFlight--
 	s.inFlight--
+	s.cover(it)
 	s.forget(it)
 	s.refresh(t)
 }

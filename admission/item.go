@@ -31,6 +31,9 @@ type item struct {
 	startBy   time.Time
 	confirmed bool // the task is known to exist
 
+	again   bool // its task was in doubt when it asked
+	exposed bool // leased: it may put its task in doubt
+
 	grace  bool      // the attempt is over, its worker may be alive until due
 	due    time.Time // look at the holder then; zero: never
 	refuse Reason    // ended: why

@@ -17,6 +17,9 @@ type Policy struct {
 	Default    TenantPolicy      `json:"default"` // for tenants that are not named
 	Tenants    []TenantPolicy    `json:"tenants,omitempty"`
 	Operations []OperationPolicy `json:"operations,omitempty"`
+	// UnknownCeiling is that of operations that declare none, at most
+	// MaxUnknownCeiling, which is also what zero means.
+	UnknownCeiling int `json:"unknown_ceiling,omitempty"`
 }
 
 // Resource is a named scarce thing: concurrent (Concurrent > 0), or per
@@ -163,9 +166,15 @@ func (p Policy) Validate() error {
 		default:
 			return fmt.Errorf("%w: operation %q: when_full %q: want reject, defer or drop_oldest", ErrPolicy, o.Name, o.WhenFull)
 		}
+		if o.UnknownCeiling < 0 || o.UnknownCeiling > MaxUnknownCeiling {
+			return fmt.Errorf("%w: operation %q: unknown_ceiling is between 1 and %d", ErrPolicy, o.Name, MaxUnknownCeiling)
+		}
 		if b := o.Breaker; b.Open < 0 || b.MaxOpen < b.Open || b.MaxOpen.D() > 24*time.Hour {
 			return fmt.Errorf("%w: operation %q: breaker: want 0 < open <= max_open <= 24h", ErrPolicy, o.Name)
 		}
+	}
+	if p.UnknownCeiling < 0 || p.UnknownCeiling > MaxUnknownCeiling {
+		return fmt.Errorf("%w: unknown_ceiling is between 1 and %d", ErrPolicy, MaxUnknownCeiling)
 	}
 	q := p.Queue
 	if q.Hard < 1 || q.Hard > MaxQueue || q.Soft < 1 || q.Soft > q.Hard || q.CriticalReserve < 0 || q.CriticalReserve > MaxQueue || q.MaxAge < 0 {

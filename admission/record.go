@@ -43,6 +43,7 @@ type Item struct {
 	Due       *int64  `json:"u,omitempty"`
 	Deliver   *int64  `json:"r,omitempty"`
 	Tries     int     `json:"q,omitempty"`
+	Again     bool    `json:"v,omitempty"`
 	// Ended ones only.
 	Refuse Reason   `json:"x,omitempty"`
 	Detail string   `json:"m,omitempty"`
@@ -104,7 +105,7 @@ func (k *kinds) item(it *item, now time.Time) Item {
 	r := it.req
 	rec := Item{Kind: k.of(r), Attempt: r.Attempt, Seq: it.seq, Stand: it.stand.row(), Arrival: int64(it.arrival.Sub(now)), Hash: r.Hash,
 		Deadline: since(r.Deadline, now), NotBefore: since(r.NotBefore, now), Charge: it.charge, Ticket: it.ticket,
-		Confirmed: it.confirmed, Grace: it.grace, Tries: it.tries, Refuse: it.refuse, Detail: it.detail, Retry: it.retry}
+		Confirmed: it.confirmed, Grace: it.grace, Tries: it.tries, Again: it.again, Refuse: it.refuse, Detail: it.detail, Retry: it.retry}
 	if rec.Attempt == 1 {
 		rec.Attempt = 0
 	}
@@ -170,7 +171,7 @@ func (s *State) restoreItem(rec Item, kind Kind) error {
 	t := s.tenant(r.Tenant)
 	it := &item{req: r, seq: rec.Seq, arrival: s.now.Add(time.Duration(rec.Arrival)), charge: rec.Charge, ticket: rec.Ticket,
 		confirmed: rec.Confirmed, grace: rec.Grace, refuse: rec.Refuse, detail: rec.Detail, retry: rec.Retry, tries: rec.Tries,
-		tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost)}
+		again: rec.Again, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost, rec.Again)}
 	if s.items[it.key()] != nil {
 		return fmt.Errorf("snapshot: attempt %d of %q is there twice", r.Attempt, r.Task)
 	}
@@ -217,4 +218,5 @@ func (s *State) occupy(it *item) {
 	it.tenant.inFlight++
 	it.agent.inFlight++
 	s.inFlight++
+	s.expose(it)
 }

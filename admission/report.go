@@ -4,6 +4,7 @@ package admission
 const (
 	Released  = "released"  // the attempt is over, the lease comes back
 	Withdrawn = "withdrawn" // the task no longer wants this attempt, leased or not
+	Resolved  = "resolved"  // the task is no longer in doubt, whatever the attempt
 )
 
 // Report tells what became of one attempt.
@@ -16,9 +17,12 @@ type Report struct {
 	Kind   string `json:"kind"`
 	Class  Class  `json:"class,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// RetryAfter is the provider\'s wish; zero: none.
+	// RetryAfter is the provider's wish; zero: none.
 	RetryAfter Duration `json:"retry_after,omitempty"`
 	Cost       []Cost   `json:"cost,omitempty"` // the real one; empty: as reserved
+	// Doubt tells, of class unknown, that the task will say when the doubt is over.
+	// Only such doubts count against the ceiling.
+	Doubt bool `json:"doubt,omitempty"`
 	// Grace holds the lease for so long yet, since the worker may still be alive.
 	Grace Duration `json:"grace,omitempty"`
 }

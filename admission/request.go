@@ -130,8 +130,9 @@ const (
 	UnknownResource       Reason = "unknown_resource"
 	KeyReused             Reason = "key_reused"
 	DownstreamUnavailable Reason = "downstream_unavailable"
-	Superseded            Reason = "superseded"    // a newer task of its kind took its place
-	ProviderHold          Reason = "provider_hold" // the provider asked for a pause
+	UnknownCeiling        Reason = "unknown_ceiling" // too many of the tenant's tasks of the operation are in doubt
+	Superseded            Reason = "superseded"      // a newer task of its kind took its place
+	ProviderHold          Reason = "provider_hold"   // the provider asked for a pause
 	BreakerOpen           Reason = "breaker_open"
 	BreakerProbe          Reason = "breaker_probe" // one attempt goes first
 	Capacity              Reason = "capacity"

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Operations []operationStat `json:"operations,omitempty"`
 	Gates      []gate          `json:"gates,omitempty"`
 	Drain      drain           `json:"drain"`
+	Doubts     []Doubt         `json:"doubts,omitempty"`
 }
 
 // Level is what is remembered of a resource beyond its leases.
@@ -54,7 +55,7 @@ type AgentRecord struct {
 // or debt worth remembering are left out.
 func (s *State) Snapshot() Snapshot {
 	out := Snapshot{Policy: s.policy, Now: s.now, Epoch: s.epoch, Seq: s.seq, Virtual: s.virtual,
-		Operations: s.operations, Drain: s.drain}
+		Operations: s.operations, Drain: s.drain, Doubts: s.writeDoubts()}
 	for _, r := range s.resources {
 		switch {
 		case r.Per > 0:
@@ -121,6 +122,9 @@ func Restore(snap Snapshot) (*State, error) {
 		for _, a := range rec.Agents {
 			t.agent(a.Name).virtual = a.Virtual
 		}
+	}
+	if err := s.restoreDoubts(snap.Doubts); err != nil {
+		return nil, err
 	}
 	for _, rec := range snap.Items {
 		if rec.Kind < 0 || rec.Kind >= len(snap.Kinds) {

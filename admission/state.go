@@ -56,6 +56,10 @@ type State struct {
 	audits    heap[*item] // by due
 	outbox    heap[*item] // by deliverAt
 
+	doubts      []*doubt // by age
+	doubtOf     map[string]*doubt
+	doubtAudits heap[*doubt] // by due
+
 	gates      []*gate         // sorted by name
 	operations []operationStat // sorted by name
 	drain      drain
@@ -75,10 +79,20 @@ func New(p Policy, epoch string, now time.Time) (*State, error) {
 		tenantOf:  map[string]*tenant{},
 		classOf:   map[string]*class{},
 		items:     map[attempt]*item{},
+		doubtOf:   map[string]*doubt{},
 		waiting:   newItemHeap(byTime(func(it *item) time.Time { return it.arrival }), func(it *item) *int { return &it.delayAt }),
 		deadlines: newItemHeap(byTime(func(it *item) time.Time { return *it.req.Deadline }), func(it *item) *int { return &it.deadlineAt }),
 		audits:    newItemHeap(byTime(func(it *item) time.Time { return it.due }), func(it *item) *int { return &it.dueAt }),
 		outbox:    newItemHeap(byTime(func(it *item) time.Time { return it.deliverAt }), func(it *item) *int { return &it.deliverIx }),
+		doubtAudits: heap[*doubt]{
+			less: func(a, b *doubt) bool {
+				if !a.due.Equal(b.due) {
+					return a.due.Before(b.due)
+				}
+				return a.task < b.task
+			},
+			at: func(d *doubt) *int { return &d.dueAt },
+		},
 		oldest: heap[*tenant]{
 			less: func(a, b *tenant) bool {
 				if !a.first.arrival.Equal(b.first.arrival) {
@@ -122,8 +136,9 @@ func (s *State) tenant(name string) *tenant {
 	return t
 }
 
-// classFor finds or adds the class of an operation and its cost.
-func (s *State) classFor(operation string, cost []Cost) *class {
+// classFor finds or adds the class of an operation and its cost. again is set
+// for attempts of a task that is in doubt already.
+func (s *State) classFor(operation string, cost []Cost, again bool) *class {
 	indexes := make([]int, 0, 4)
 	for _, c := range cost {
 		if i, ok := s.indexOf[c.Resource]; ok {
@@ -137,10 +152,13 @@ func (s *State) classFor(operation string, cost []Cost) *class {
 		key = strconv.AppendInt(key, int64(i), 36)
 		key = append(key, ',')
 	}
+	if again {
+		key = append(key, '!')
+	}
 	if c := s.classOf[string(key)]; c != nil {
 		return c
 	}
-	c := &class{number: len(s.classes), gate: s.gate(operation), resources: slices.Clone(indexes), flows: heap[*flow]{
+	c := &class{number: len(s.classes), gate: s.gate(operation), ceiling: s.policy.ceiling(operation), again: again, resources: slices.Clone(indexes), flows: heap[*flow]{
 		less: func(a, b *flow) bool { return sooner(a, b) },
 		at:   func(f *flow) *int { return &f.at },
 	}}
@@ -155,7 +173,9 @@ func (s *State) add(r Request) *item {
 	s.seq++
 	t := s.tenant(r.Tenant)
 	r.Hash = fingerprint(r.Hash)
-	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost)}
+	again := s.doubtOf[r.Task] != nil
+	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, again: again, tenant: t, agent: t.agent(r.Agent),
+		class: s.classFor(r.Operation, r.Cost, again)}
 	if r.NotBefore != nil && r.NotBefore.After(s.now) {
 		it.arrival, it.stand = *r.NotBefore, delayed
 	}
@@ -225,7 +245,7 @@ func (s *State) refresh(t *tenant) {
 		f := t.flow(c)
 		c.flows.remove(f)
 		f.head = nil
-		if !held {
+		if !held && !f.atCeiling() {
 			f.head = t.pick(c.number)
 		}
 	}
@@ -263,7 +283,7 @@ func (t *tenant) flow(c *class) *flow {
 		t.flows = append(t.flows, nil)
 	}
 	if t.flows[c.number] == nil {
-		t.flows[c.number] = &flow{tenant: t, class: c}
+		t.flows[c.number] = &flow{tenant: t, class: c, use: t.use(c.gate.Name)}
 	}
 	return t.flows[c.number]
 }

@@ -22,6 +22,7 @@ type tenant struct {
 	retries retryBudget
 
 	flows []*flow // by class number; nil: none yet
+	uses  []*use  // by operation
 	oldAt int
 }
 
@@ -30,6 +31,7 @@ type tenant struct {
 type flow struct {
 	tenant *tenant
 	class  *class
+	use    *use
 	head   *item // what it would run next; nil: nothing may run
 	at     int
 }
@@ -49,6 +51,8 @@ type agent struct {
 type class struct {
 	number    int
 	gate      *gate
+	ceiling   int   // on a tenant's tasks in doubt
+	again     bool  // of tasks that are in doubt already
 	resources []int // indexes into State.resources
 	flows     heap[*flow]
 }

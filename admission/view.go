@@ -15,6 +15,7 @@ type View struct {
 	Resources []ResourceView `json:"resources"`
 	Tenants   []TenantView   `json:"tenants"`
 	Gates     []GateView     `json:"gates,omitempty"`  // operations whose door is not plainly open
+	Doubts    []DoubtView    `json:"doubts,omitempty"` // what tasks in doubt hold
 	Leases    []LeaseView    `json:"leases,omitempty"` // oldest first, at most MaxLeasesShown
 }
 

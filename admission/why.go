@@ -18,6 +18,8 @@ func (s *State) waitsOn(it *item) (Reason, string) {
 		return TenantInFlight, ""
 	case t.agentFull(it.agent):
 		return AgentInFlight, ""
+	case t.flow(it.class).atCeiling():
+		return UnknownCeiling, ""
 	}
 	if reason := it.class.gate.reason(s.now); reason != "" && !it.class.gate.passes(s.now) {
 		return reason, ""
@@ -71,6 +73,9 @@ func (s *State) Why(task string) Why {
 	since := it.arrival
 	w.Since = &since
 	w.Reason, w.Resource = s.waitsOn(it)
+	if w.Reason == UnknownCeiling {
+		w.Detail = s.ceilingDetail(it.tenant.use(it.req.Operation))
+	}
 	if w.Reason == TenantPaused {
 		p := it.tenant.pause
 		w.Since, w.Detail = &p.Since, "paused by "+p.Actor+": "+p.Reason
@@ -111,6 +116,7 @@ func (s *State) View(now time.Time) View {
 			v.Gates = append(v.Gates, gv)
 		}
 	}
+	v.Doubts = s.viewDoubts()
 	v.Leases = s.viewLeases()
 	return v
 }
