@@ -26,9 +26,11 @@ type doubt struct {
 	use   *use
 	since time.Time
 	held  []Cost // what stays charged of interval resources; slots are free
-	lease *item  // a leased attempt of the task that is not counted as exposed
-	due   time.Time
-	dueAt int
+	// leases are those of the task, which are not counted as exposed: a replay, or
+	// the attempt in doubt itself while its worker may be alive.
+	leases []*item
+	due    time.Time
+	dueAt  int
 }
 
 // use is what one tenant has out of one operation.
@@ -78,7 +80,7 @@ func (p Policy) ceiling(operation string) int {
 // expose counts a lease that may put its task in doubt.
 func (s *State) expose(it *item) {
 	if d := s.doubtOf[it.req.Task]; d != nil {
-		d.lease = it
+		d.leases = append(d.leases, it)
 		return
 	}
 	it.exposed = true
@@ -91,8 +93,8 @@ func (s *State) cover(it *item) {
 		it.exposed = false
 		it.tenant.use(it.req.Operation).exposed--
 	}
-	if d := s.doubtOf[it.req.Task]; d != nil && d.lease == it {
-		d.lease = nil
+	if d := s.doubtOf[it.req.Task]; d != nil {
+		d.leases = slices.DeleteFunc(d.leases, func(o *item) bool { return o == it })
 	}
 }
 
@@ -107,10 +109,24 @@ func (s *State) doubtAbout(it *item) {
 			d.held = append(d.held, c)
 		}
 	}
-	s.cover(it)
 	s.holdDoubt(d, s.now.Add(DoubtAgain))
-	d.lease = it
+	for _, o := range s.leasesOf(it.req.Task) {
+		s.cover(o)
+		s.expose(o)
+	}
 	s.refresh(it.tenant)
+}
+
+// leasesOf lists the leases of a task: of its last attempt, and of one before
+// whose worker may be alive.
+func (s *State) leasesOf(task string) []*item {
+	var out []*item
+	for it := s.eldest; it != nil; it = it.younger {
+		if it.stand == leased && it.req.Task == task {
+			out = append(out, it)
+		}
+	}
+	return out
 }
 
 func (s *State) holdDoubt(d *doubt, due time.Time) {
@@ -132,8 +148,8 @@ func (s *State) resolve(task string) {
 	s.doubts = slices.DeleteFunc(s.doubts, func(o *doubt) bool { return o == d })
 	s.doubtAudits.remove(d)
 	d.use.doubts--
-	if d.lease != nil {
-		s.expose(d.lease)
+	for _, it := range d.leases {
+		s.expose(it)
 	}
 	s.refresh(d.use.tenant)
 }

@@ -21,6 +21,7 @@ type world struct {
 	open  map[string]string // task -> ticket
 	next  int
 	held  []attempt // some of them are over already
+	doubt []string  // tasks that said so
 }
 
 func testPolicy() Policy {
@@ -30,10 +31,11 @@ func testPolicy() Policy {
 			{Name: "pages", Concurrent: 2},
 			{Name: "tokens", Per: Duration(time.Minute), Amount: 600, Burst: 60},
 		},
-		Queue:      QueuePolicy{Soft: 40, Hard: 60, MaxAge: Duration(10 * time.Minute), CriticalReserve: 5},
-		Default:    TenantPolicy{Weight: 1, MaxInFlight: 3, MaxQueued: 30},
-		Operations: []OperationPolicy{{Name: "op1", WhenFull: WhenFullDropOldest}, {Name: "op2", WhenFull: WhenFullDefer, Breaker: Breaker{Failures: 2}}},
-		Tenants:    []TenantPolicy{{Name: "acme", Weight: 3, MaxInFlight: 4, Agents: AgentPolicy{MaxInFlight: 2, MaxQueued: 20}}},
+		Queue:          QueuePolicy{Soft: 40, Hard: 60, MaxAge: Duration(10 * time.Minute), CriticalReserve: 5},
+		Default:        TenantPolicy{Weight: 1, MaxInFlight: 3, MaxQueued: 30},
+		Operations:     []OperationPolicy{{Name: "op1", WhenFull: WhenFullDropOldest}, {Name: "op2", WhenFull: WhenFullDefer, Breaker: Breaker{Failures: 2}, UnknownCeiling: 2}},
+		UnknownCeiling: 5,
+		Tenants:        []TenantPolicy{{Name: "acme", Weight: 3, MaxInFlight: 4, Agents: AgentPolicy{MaxInFlight: 2, MaxQueued: 20}}},
 	}.Normalize()
 }
 
@@ -75,7 +77,12 @@ func (w *world) step() {
 // move makes one random change and carries out the effects, sometimes badly.
 func (w *world) move() {
 	w.now = w.now.Add(time.Duration(w.rng.Intn(1500)-100) * time.Millisecond) // sometimes backwards
-	switch w.rng.Intn(10) {
+	switch w.rng.Intn(11) {
+	case 10:
+		if len(w.doubt) > 0 {
+			w.s.Report(w.now, Report{Kind: Resolved, Task: w.doubt[0], Attempt: 1})
+			w.doubt = w.doubt[1:]
+		}
 	case 0, 1, 2, 3:
 		r := w.request()
 		v := w.s.Admit(w.now, r)
@@ -139,6 +146,10 @@ func (w *world) finish(it *item) {
 	case 1:
 		rep.Cost = []Cost{{"tokens", w.rng.Int63n(120)}}
 	}
+	if rep.Class == Unknown && w.rng.Intn(3) > 0 {
+		rep.Doubt = true
+		w.doubt = append(w.doubt, rep.Task)
+	}
 	w.s.Report(w.now, rep)
 	if w.rng.Intn(3) == 0 && it.req.Attempt < 4 && w.open[it.req.Task] != "" {
 		r := it.req
@@ -188,6 +199,7 @@ func (w *world) reload() *State {
 
 // check holds the invariants against the state, counted anew from its items.
 func check(t *testing.T, s *State) {
+	checkDoubts(t, s)
 	used := map[string]int64{}
 	inFlight, queuedN, agents := map[string]int{}, map[string]int{}, map[string]int{}
 	depth, flying := 0, 0
@@ -238,6 +250,7 @@ func check(t *testing.T, s *State) {
 		for _, f := range tn.flows {
 			if f != nil {
 				free := !tn.full() && !tn.dispatchPaused(s.now)
+				free = free && !f.atCeiling()
 				must(t, (free && tn.pick(f.class.number) != nil) == (f.at != 0), "a flow that could run is in its class")
 			}
 		}
@@ -271,6 +284,9 @@ func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 		// Everybody goes home: all that was taken must come back.
 		w.s.Pause(w.now, "acme", Pause{})
 		w.s.Pause(w.now, "beta", Pause{})
+		for _, task := range w.doubt {
+			w.s.Report(w.now, Report{Kind: Resolved, Task: task})
+		}
 		for round := 0; w.s.depth+w.s.inFlight > 0 && round < 5000; round++ {
 			w.now = w.now.Add(2 * time.Second)
 			w.carry(w.s.Advance(w.now))
@@ -283,6 +299,7 @@ func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 		}
 		require.Zero(t, w.s.depth, "seed %d: tasks wait for ever", seed)
 		require.Zero(t, w.s.inFlight, "seed %d: leases are left", seed)
+		require.Empty(t, w.s.doubts, "seed %d: doubts are left", seed)
 		require.LessOrEqual(t, len(w.s.items), 60, "only undelivered decisions may be left")
 	}
 }

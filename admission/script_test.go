@@ -240,9 +240,11 @@ func (sc *script) budget(a args) string {
 			p.Tenants = append(p.Tenants, t)
 		}
 	}
-	for _, v := range a.named["op"] { // op=name:drop_oldest:failures
-		parts := append(strings.Split(v, ":"), "", "")
-		p.Operations = append(p.Operations, OperationPolicy{Name: parts[0], WhenFull: WhenFull(parts[1]), Breaker: Breaker{Failures: number(parts[2])}})
+	p.UnknownCeiling = number(a.get("unknown", "0"))
+	for _, v := range a.named["op"] { // op=name:drop_oldest:failures:unknown_ceiling
+		parts := append(strings.Split(v, ":"), "", "", "")
+		p.Operations = append(p.Operations, OperationPolicy{Name: parts[0], WhenFull: WhenFull(parts[1]),
+			Breaker: Breaker{Failures: number(parts[2])}, UnknownCeiling: number(parts[3])})
 	}
 	s, err := New(p.Normalize(), "", sc.now)
 	if err != nil {
@@ -318,7 +320,7 @@ func (sc *script) advance(a args) string {
 func (sc *script) report(a args) string {
 	return sc.eachName(a, func(n string) string {
 		r := Report{Task: n, Attempt: number(a.get("attempt", "1")), Kind: a.get("kind", Released), Class: Class(a.get("class", "succeeded")), Reason: a.get("reason", ""), RetryAfter: Duration(duration(a.get("retry_after", "0s"))),
-			Grace: Duration(duration(a.get("grace", "0s"))), Ticket: a.get("ticket", "")}
+			Grace: Duration(duration(a.get("grace", "0s"))), Ticket: a.get("ticket", ""), Doubt: a.get("doubt", "") == "yes"}
 		for _, c := range a.named["cost"] {
 			n, v, _ := strings.Cut(c, ":")
 			r.Cost = append(r.Cost, Cost{n, int64(number(v))})
@@ -380,6 +382,9 @@ func viewText(v View) string {
 	}
 	for _, t := range v.Tenants {
 		out = append(out, fmt.Sprintf("tenant %s queued=%d in_flight=%d waits_on=%s %s", t.Name, t.Queued, t.InFlight, t.WaitingOn, t.Resource))
+	}
+	for _, d := range v.Doubts {
+		out = append(out, fmt.Sprintf("in doubt %s of %s: %d of %d since %s, held %v", d.Operation, d.Tenant, d.Tasks, d.Ceiling, d.Since.Sub(start), d.Held))
 	}
 	return strings.Join(out, "\n")
 }

@@ -15,7 +15,7 @@ import (
 
 // twin is the dumb one: the same rules over plain slices, each choice by looking
 // at everything. It knows concurrent and interval resources, caps, weights,
-// priorities, agents, delays, deadlines and settlement.
+// priorities, agents, delays, deadlines, settlement and doubts.
 type twin struct {
 	policy  Policy
 	now     time.Time
@@ -28,6 +28,7 @@ type twin struct {
 	level   map[string]int64
 	levelAt map[string]time.Time
 	mean    map[string]time.Duration
+	doubts  []Request
 }
 
 type twinTask struct {
@@ -64,7 +65,14 @@ func (w *twin) free(t *twinTask) bool {
 	p := w.policy.Tenant(t.r.Tenant)
 	tenant := w.count(func(o *twinTask) bool { return o.running && o.r.Tenant == t.r.Tenant })
 	agent := w.count(func(o *twinTask) bool { return o.running && o.r.Tenant == t.r.Tenant && o.r.Agent == t.r.Agent })
-	return (p.MaxInFlight == 0 || tenant < p.MaxInFlight) && (p.Agents.MaxInFlight == 0 || agent < p.Agents.MaxInFlight)
+	same := func(r Request) bool { return r.Tenant == t.r.Tenant && r.Operation == t.r.Operation }
+	most := w.count(func(o *twinTask) bool { return o.running && same(o.r) })
+	for _, d := range w.doubts {
+		if same(d) {
+			most++
+		}
+	}
+	return most < w.policy.ceiling(t.r.Operation) && (p.MaxInFlight == 0 || tenant < p.MaxInFlight) && (p.Agents.MaxInFlight == 0 || agent < p.Agents.MaxInFlight)
 }
 
 func (w *twin) runnable(tenant string) bool {
@@ -325,7 +333,7 @@ func (w *twin) grant(t *twinTask) {
 	w.change(t.r.Tenant, func() { t.running, t.granted = true, w.now })
 }
 
-func (w *twin) finish(task string, real []Cost) {
+func (w *twin) finish(task string, real []Cost, doubt bool) {
 	for _, t := range w.tasks {
 		if t.r.Task != task {
 			continue
@@ -351,8 +359,22 @@ func (w *twin) finish(task string, real []Cost) {
 		delta := w.service(t.r.Cost, held) - t.charge
 		w.virtual[t.r.Tenant] += delta / w.policy.Tenant(t.r.Tenant).Weight
 		w.agents[t.r.Tenant+"/"+t.r.Agent] += delta
-		w.change(t.r.Tenant, func() { w.remove(t) })
+		w.change(t.r.Tenant, func() {
+			w.remove(t)
+			if doubt {
+				w.doubts = append(w.doubts, t.r)
+			}
+		})
 		return
+	}
+}
+
+func (w *twin) resolve(task string) {
+	for i, d := range w.doubts {
+		if d.Task == task {
+			w.change(d.Tenant, func() { w.doubts = slices.Delete(w.doubts, i, i+1) })
+			return
+		}
 	}
 }
 
@@ -362,7 +384,8 @@ func TestTheTwinChoosesTheSame(t *testing.T) {
 	for seed := range int64(30) {
 		rng := rand.New(rand.NewSource(seed))
 		p := testPolicy()
-		p.Resources[1].Adapt, p.Operations = nil, nil
+		p.Resources[1].Adapt = nil
+		p.Operations, p.UnknownCeiling = []OperationPolicy{{Name: "op2", UnknownCeiling: 2, Breaker: Breaker{Failures: -1}}}, 6
 		p.Queue = QueuePolicy{Hard: 1000, Soft: 1000}
 		p.Default.MaxQueued = 0
 		p.Tenants[0].MaxQueued, p.Tenants[0].Agents.MaxQueued = 0, 0
@@ -371,7 +394,7 @@ func TestTheTwinChoosesTheSame(t *testing.T) {
 		require.NoError(t, err)
 		dumb := newTwin(p, start)
 		g := &world{t: t, rng: rng, now: start}
-		var running []string
+		var running, inDoubt []string
 		for step := range 200 {
 			g.now = g.now.Add(time.Duration(rng.Intn(900)) * time.Millisecond)
 			var finished string
@@ -387,8 +410,18 @@ func TestTheTwinChoosesTheSame(t *testing.T) {
 			require.Equal(t, b, a, "seed %d step %d", seed, step)
 			running = append(running, a...)
 			if finished != "" {
-				s.Report(g.now, Report{Task: finished, Attempt: 1, Kind: Released, Class: Succeeded, Cost: real})
-				dumb.finish(finished, real)
+				rep := Report{Task: finished, Attempt: 1, Kind: Released, Class: Succeeded, Cost: real}
+				if rng.Intn(3) == 0 { // a doubt that is not the provider's doing
+					rep.Class, rep.Reason, rep.Doubt = Unknown, "worker_error", true
+					inDoubt = append(inDoubt, finished)
+				}
+				s.Report(g.now, rep)
+				dumb.finish(finished, real, rep.Doubt)
+			}
+			if len(inDoubt) > 0 && rng.Intn(3) == 0 {
+				s.Report(g.now, Report{Task: inDoubt[0], Kind: Resolved})
+				dumb.resolve(inDoubt[0])
+				inDoubt = inDoubt[1:]
 			}
 			for range rng.Intn(3) {
 				if r := g.request(); r.Deadline == nil || r.Deadline.After(g.now) {
