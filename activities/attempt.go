@@ -120,10 +120,12 @@ func (a *attempt) release(ctx context.Context, o contract.Outcome) <-chan bool {
 		return done
 	}
 	a.once.Do(func() { a.reports = newReports(a.Client, a.Log) })
+	report := o.Report(a.in.Tenant, a.in.Key, a.in.Attempt)
+	report.Doubt = a.in.Operation.Doubts && o.Class == admission.Unknown
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseFor)
 		defer cancel()
-		done <- a.reports.join(ctx, a.in.Budget, o.Report(a.in.Tenant, a.in.Key, a.in.Attempt)) == nil
+		done <- a.reports.join(ctx, a.in.Budget, report) == nil
 	}()
 	return done
 }

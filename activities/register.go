@@ -23,6 +23,7 @@ func RegisterControl(r worker.ActivityRegistry, c *Control) {
 	register(r, contract.ResolveActivity, c.Resolve)
 	register(r, contract.ReportActivity, c.Report)
 	register(r, contract.RequestActivity, c.Request)
+	register(r, contract.SettleActivity, c.Report)
 	register(r, contract.DeliverActivity, c.Deliver)
 	register(r, contract.AuditActivity, c.Audit)
 }

@@ -27,6 +27,7 @@ func readBudget(s *section) admission.Policy {
 		if q := b.child("queue"); q != nil {
 			p.Queue = readQueue(q)
 		}
+		p.UnknownCeiling = int(b.whole("unknown_ceiling", 0, 1, admission.MaxUnknownCeiling))
 		b.done()
 	}
 	if tenants := s.child("tenants"); tenants != nil {
@@ -101,6 +102,7 @@ func readGate(name string, s *section) (admission.OperationPolicy, bool) {
 	p := admission.OperationPolicy{Name: name}
 	p.WhenFull = admission.WhenFull(s.oneOf("when_full", "", string(admission.WhenFullReject),
 		string(admission.WhenFullDefer), string(admission.WhenFullDropOldest)))
+	p.UnknownCeiling = int(s.whole("unknown_ceiling", 0, 1, admission.MaxUnknownCeiling))
 	f, ok := s.field("breaker")
 	switch {
 	case !ok:
@@ -117,7 +119,7 @@ func readGate(name string, s *section) (admission.OperationPolicy, bool) {
 		}
 		b.done()
 	}
-	return p, ok || s.has("when_full")
+	return p, ok || s.has("when_full") || s.has("unknown_ceiling")
 }
 
 func readTenant(s *section) admission.TenantPolicy {

@@ -7,7 +7,8 @@ import (
 )
 
 // What a field means when the file leaves it out, and what it may say. The
-// budget's own defaults (queue, burst, caps, weights, when_full, breaker) are
+// budget's own defaults (queue, burst, caps, weights, when_full, breaker,
+// unknown_ceiling) are
 // those of admission.Policy; adapt.min is 1.
 const (
 	// DefaultListen is gateway.listen: this machine only.

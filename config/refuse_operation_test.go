@@ -16,6 +16,7 @@ func TestRefuseOperations(t *testing.T) {
 		{name: "field not built", old: "type: http", new: "type: http\n    §approval: true", texts: []string{`no field "approval"`}},
 		{name: "when full", old: "type: http", new: "type: http\n    when_full: §drop_newest", texts: []string{"write reject, defer, drop_oldest"}},
 		{name: "breaker", old: "type: http", new: "type: http\n    breaker: {failures: §-1, open: §2d, §close: 1s}", texts: []string{"write 1 to 1000", "not a duration", `no field "close"`}},
+		{name: "unknown ceiling", old: "type: http", new: "type: http\n    unknown_ceiling: §1001", texts: []string{"write 1 to 1000"}},
 		{name: "breaker, times", old: "type: http", new: "type: http\n    breaker: {open: 10m, max_open: §1m}", texts: []string{"open (10m) is above max_open (1m)"}},
 		{name: "breaker, text", old: "type: http", new: "type: http\n    breaker: §none", texts: []string{"want a mapping"}},
 		{name: "name", old: "operations:", new: "operations:\n  §charge card: {type: http, request: {method: GET, url: \"http://a/\"}, cost: {}}", texts: []string{`the operation "charge card" holds ' '`}},

@@ -56,6 +56,7 @@ const (
 	ResolveActivity = "resolve-operation" // local
 	ReportActivity  = "report"            // local: joins a batched signal to the Budget
 	RequestActivity = "request"           // local: joins a batched signal to the Budget
+	SettleActivity  = "settle"            // local: report, that a doubt is over
 	DeliverActivity = "deliver"
 	AuditActivity   = "audit"
 )

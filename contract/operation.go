@@ -21,6 +21,9 @@ type Operation struct {
 	Replay    Replay       `json:"replay"`
 	Request   *HTTPRequest `json:"request,omitempty"` // type http
 	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
+	// Doubts tells that the budget hears of each doubt about an effect, and of its
+	// end. Tasks that were pinned before there was a ceiling say neither.
+	Doubts bool `json:"doubts,omitempty"`
 }
 
 // Retry bounds the attempts of one task.

@@ -61,7 +61,7 @@ headgate apply --dry-run shows the difference to a file, headgate apply puts it 
 	}
 	fmt.Fprintln(w)
 
-	tables := []section{resourceTable(v.View), holdTable(v.View), tenantTable(v.View), pauseTable(v.View)}
+	tables := []section{resourceTable(v.View), holdTable(v.View), doubtTable(v.View), tenantTable(v.View), pauseTable(v.View)}
 	if leases {
 		tables = append(tables, leaseTable(v.View))
 	}
@@ -122,6 +122,19 @@ func holdTable(v admission.View) section {
 		if r.Held != nil {
 			t.rows = append(t.rows, []string{"resource " + r.Name, string(admission.ProviderHold), until(r.Held), ""})
 		}
+	}
+	return t
+}
+
+// doubtTable is what tasks in doubt hold.
+func doubtTable(v admission.View) section {
+	t := section{head: []string{"IN DOUBT", "TENANT", "TASKS", "OLDEST", "STILL CHARGED", "NEXT"}}
+	for _, d := range v.Doubts {
+		next := "headgate unknown"
+		if d.Tasks >= d.Ceiling {
+			next = "nothing new starts: headgate unknown, headgate resolve"
+		}
+		t.rows = append(t.rows, []string{d.Operation, d.Tenant, ofCap(d.Tasks, d.Ceiling), short(v.Now.Sub(d.Since)), costText(d.Held), next})
 	}
 	return t
 }

@@ -43,6 +43,12 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 	if err != nil {
 		o = t.lost(ctx, err)
 	}
+	switch o.Class {
+	case admission.Unknown:
+		t.doubted = t.op.Doubts
+	case admission.Succeeded:
+		t.doubted = false // the report of this outcome tells the budget
+	}
 	if o.Class != admission.NotDispatched {
 		t.sent = true
 		if t.firstSent.IsZero() {

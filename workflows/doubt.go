@@ -20,6 +20,9 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		_ = workflow.Sleep(dctx, time.Minute)
 		return t.reconcile(ctx, o)
 	}
+	if res.Verdict != contract.VerdictReplay { // the replay's own answer ends that doubt
+		t.settled(ctx)
+	}
 	t.result.Evidence = append(t.result.Evidence, res.Evidence...)
 	last := contract.Evidence{}
 	if n := len(res.Evidence); n > 0 {

@@ -23,6 +23,7 @@ type stage struct {
 	*testsuite.TestWorkflowEnvironment
 	t        *testing.T
 	reports  []admission.Report
+	settled  []admission.Report
 	requests []contract.AttemptRequest
 	effects  []contract.EffectInput
 	probes   int
@@ -46,6 +47,10 @@ func newStage(t *testing.T) *stage {
 		s.reports = append(s.reports, in.Report)
 		return nil
 	}, name(contract.ReportActivity))
+	s.RegisterActivityWithOptions(func(_ context.Context, in contract.ReportInput) error {
+		s.settled = append(s.settled, in.Report)
+		return nil
+	}, name(contract.SettleActivity))
 	s.RegisterActivityWithOptions(func(_ context.Context, in contract.RequestInput) error {
 		s.requests = append(s.requests, in.Request)
 		if s.asked != nil {

@@ -71,6 +71,7 @@ type task struct {
 	firstSent time.Time // of the provider key
 	began     time.Time // the first lease
 	noted     bool      // the phase attribute says more than accepted
+	doubted   bool      // the budget counts the task as one in doubt
 	result    contract.TaskResult
 
 	decisions workflow.ReceiveChannel
@@ -160,10 +161,21 @@ func (t *task) release(ctx workflow.Context, o contract.Outcome) {
 		return
 	}
 	r := o.Report(t.in.Tenant, t.in.Key, t.attempt)
+	r.Doubt = t.op.Doubts && o.Class == admission.Unknown
 	if o.Lost {
 		r.Grace = t.op.Heartbeat
 	}
 	t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: r})
+}
+
+// settled tells the budget that the task is no longer in doubt.
+func (t *task) settled(ctx workflow.Context) {
+	if !t.doubted {
+		return
+	}
+	t.doubted = false
+	t.local(ctx, contract.SettleActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
+		Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Resolved}})
 }
 
 func (t *task) withdraw(ctx workflow.Context) {
@@ -254,6 +266,7 @@ func (t *task) succeed(o contract.Outcome) {
 func (t *task) end(ctx workflow.Context, phase contract.Phase, reason, detail string) (contract.TaskResult, error) {
 	t.result.Phase, t.result.Reason, t.result.Detail = phase, reason, detail
 	t.result.Attempts = t.leases
+	t.settled(ctx)
 	if phase == contract.PhaseExpired || phase == contract.PhaseRejected {
 		setPhase(ctx, phase) // of the other ends, Temporal's own status tells
 	}

@@ -98,6 +98,8 @@ func (s *story) marker(a *historypb.MarkerRecordedEventAttributes, at time.Time)
 		}
 		s.returned = len(s.leases)
 		s.add(at, "lease_returned", s.lastNumber(), "", "told to "+s.budget())
+	case contract.SettleActivity:
+		s.add(at, "doubt_ended", s.lastNumber(), "", "told to "+s.budget()+": it counts against no ceiling any more")
 	case contract.RequestActivity:
 		s.waitingSince = at
 		if last := s.last(); last != nil {

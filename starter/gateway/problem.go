@@ -69,6 +69,7 @@ var kinds = map[string]kind{
 	"deadline_unattainable":  {503, "The deadline cannot be met", contract.NextDoNotRetry}, // 429 when the tenant's own backlog is the cause
 	"stale_backlog":          {503, "The backlog is stale", contract.NextDoNotRetry},
 	"downstream_unavailable": {503, "The provider is not available", contract.NextDoNotRetry},
+	"unknown_ceiling":        {503, "Too many outcomes are in doubt", contract.NextDoNotRetry},
 	"tenant_closed":          {503, "The tenant takes no new work", contract.NextDoNotRetry},
 	"unknown_resource":       {503, "The budget does not know a resource of the operation", contract.NextAskHuman},
 	"refused":                {503, "The budget refused the request", contract.NextDoNotRetry},

@@ -25,10 +25,10 @@ func sentence(v contract.TaskView, past *story) string {
 	case contract.PhaseCancelled:
 		return "It was CANCELLED before it had an effect: " + reasonText(v) + "."
 	case contract.PhaseUnknown:
-		return unknownSentence(v)
+		return unknownSentence(v) + heldText(past)
 	case contract.PhaseReconciling:
 		return fmt.Sprintf("It is being RECONCILED: the outcome of attempt %d is not known (%s), and %s; it is not sent again before that is settled.",
-			v.Attempts, reasonText(v), probesText(v.Reconciliation))
+			v.Attempts, reasonText(v), probesText(v.Reconciliation)) + heldText(past)
 	case contract.PhaseDispatched:
 		return fmt.Sprintf("Attempt %d is DISPATCHED: worker %s made its checkpoint and the effect may be happening now.", v.Attempts, v.Worker)
 	case contract.PhaseClaimed:
@@ -75,6 +75,15 @@ func unknownSentence(v contract.TaskView) string {
 		text += fmt.Sprintf(", %s; a person must say what happened (headgate resolve, version %d)", probesText(v.Reconciliation), v.Reconciliation.Version)
 	}
 	return text + "."
+}
+
+// heldText says what a task in doubt holds, and what is safe to do.
+func heldText(past *story) string {
+	if past == nil || past.input.Pinned == nil || !past.input.Pinned.Doubts {
+		return ""
+	}
+	return " Its slots are free, what it reserved of interval resources stays charged, and it counts against the unknown_ceiling of " +
+		past.input.Operation + "; do not send it again under another key."
 }
 
 func waitingSentence(v contract.TaskView, past *story) string {
