@@ -74,8 +74,8 @@ func (s *State) overload(now time.Time, r Request, t *tenant) (Verdict, bool) {
 	if n := queuedBy(t, r.Agent); t.Agents.MaxQueued > 0 && n >= t.Agents.MaxQueued {
 		return refuse(AgentLimit, s.wait(t, 1), "%d of %d tasks of agent %q of %s wait", n, t.Agents.MaxQueued, r.Agent, r.Tenant)
 	}
-	if old, ok := s.oldest.top(); ok && q.MaxAge > 0 && !critical {
-		if age := now.Sub(old.first.arrival); age > q.MaxAge.D() {
+	if old := s.eldestEligible(); old != nil && q.MaxAge > 0 && !critical {
+		if age := now.Sub(old.arrival); age > q.MaxAge.D() {
 			return refuse(StaleBacklog, s.wait(t, 1), "the oldest task has waited for %s, more than %s", age.Round(time.Second), q.MaxAge)
 		}
 	}
@@ -209,7 +209,7 @@ func (s *State) verdict(it *item) Verdict {
 	t := it.tenant
 	v.Position, v.Estimate = t.queued, Duration(s.wait(t, t.queued))
 	v.Reason, v.Resource = s.waitsOn(it)
-	held := v.Reason == TenantPaused || v.Reason == NotYet || v.Reason == BreakerOpen || v.Reason == ProviderHold || v.Reason == UnknownCeiling
+	held := v.Reason == TenantPaused || v.Reason == NotYet || v.Reason == BreakerOpen || v.Reason == ProviderHold || v.Reason == UnknownCeiling || v.Reason == OperationFrozen
 	if held || s.depth > s.policy.Queue.Hard {
 		v.Action = Defer
 	}

@@ -23,15 +23,16 @@ type Inspection struct {
 }
 
 // Effects is what the budget wants done. Every entry stays under way until
-// Delivered or Inspected answers it, and comes again if the answer is bad: by
+// Delivered, Inspected or Stopped answers it, and comes again if the answer is bad: by
 // level, never by edge.
 type Effects struct {
 	Decisions   []Decision
 	Inspections []Inspection
+	Stops       []Stop
 }
 
 // Empty tells whether there is nothing to do.
-func (e Effects) Empty() bool { return len(e.Decisions)+len(e.Inspections) == 0 }
+func (e Effects) Empty() bool { return len(e.Decisions)+len(e.Inspections)+len(e.Stops) == 0 }
 
 // Advance brings the budget to now: tasks whose time has come enter the queue,
 // deadlines and pauses run out, capacity is granted.
@@ -60,7 +61,7 @@ func (s *State) Advance(now time.Time) Effects {
 	}
 	inspections := s.overdue()
 	s.grant()
-	return Effects{Decisions: s.decisions(), Inspections: inspections}
+	return Effects{Decisions: s.decisions(), Inspections: inspections, Stops: s.dueStops()}
 }
 
 // expire ends a waiting task whose deadline has passed. It held nothing and
@@ -136,6 +137,9 @@ func (s *State) Next() time.Time {
 	}
 	if it, ok := s.outbox.top(); ok {
 		sooner(it.deliverAt)
+	}
+	if it, ok := s.stops.top(); ok {
+		sooner(it.stopAt)
 	}
 	if d, ok := s.doubtAudits.top(); ok {
 		sooner(d.due)

@@ -66,6 +66,7 @@ type gate struct {
 	Opens    int       `json:"opens,omitempty"`    // in a row
 	Half     bool      `json:"half,omitempty"`     // one attempt goes first
 	Probe    attemptID `json:"probe,omitzero"`     // that one
+	Frozen   *Freeze   `json:"frozen,omitempty"`   // by a person or a finding
 }
 
 // attemptID names an attempt in a snapshot.
@@ -83,12 +84,14 @@ func (g *gate) until() time.Time {
 
 // passes tells whether an attempt may go.
 func (g *gate) passes(now time.Time) bool {
-	return !g.until().After(now) && (!g.Half || g.Probe.Task == "")
+	return g.Frozen == nil && !g.until().After(now) && (!g.Half || g.Probe.Task == "")
 }
 
 // reason names what is not plainly open about the door.
 func (g *gate) reason(now time.Time) Reason {
 	switch {
+	case g.Frozen != nil:
+		return OperationFrozen
 	case g.Open.After(now):
 		return BreakerOpen
 	case g.Held.After(now):
@@ -101,7 +104,10 @@ func (g *gate) reason(now time.Time) Reason {
 
 func (g *gate) view(now time.Time) (GateView, bool) {
 	v := GateView{Operation: g.Name, State: g.reason(now), Probe: g.Probe.Task}
-	if until := g.until(); until.After(now) {
+	if g.Frozen != nil {
+		frozen := *g.Frozen
+		v.Frozen = &frozen
+	} else if until := g.until(); until.After(now) {
 		v.Until = &until
 	}
 	return v, v.State != ""

@@ -173,6 +173,7 @@ func (s *State) forget(it *item) {
 	}
 	s.audits.remove(it)
 	s.outbox.remove(it)
+	s.stops.remove(it)
 	s.lose(it)
 }
 

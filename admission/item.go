@@ -40,17 +40,21 @@ type item struct {
 	detail string
 	retry  Duration
 
+	stopAt   time.Time // leased, its operation is frozen: the holder is asked to stop then
+	stopping bool      // a request is under way
+	stopped  bool      // the holder has been asked
+
 	deliver   bool      // the task has yet to hear the decision
 	deliverAt time.Time // not before
 	tries     int
 	asked     bool // a delivery or an audit is under way
 
-	tenant                                         *tenant
-	agent                                          *agent
-	class                                          *class
-	prev, next                                     *item // arrival list
-	elder, younger                                 *item // all items
-	readyAt, delayAt, deadlineAt, dueAt, deliverIx int
+	tenant                                                 *tenant
+	agent                                                  *agent
+	class                                                  *class
+	prev, next                                             *item // arrival list
+	elder, younger                                         *item // all items
+	readyAt, delayAt, deadlineAt, dueAt, deliverIx, stopIx int
 }
 
 func (it *item) key() attempt { return attempt{it.req.Task, it.req.Attempt} }

@@ -22,6 +22,8 @@ type world struct {
 	next  int
 	held  []attempt // some of them are over already
 	doubt []string  // tasks that said so
+
+	freezes bool // op1 is frozen now and then
 }
 
 func testPolicy() Policy {
@@ -77,7 +79,17 @@ func (w *world) step() {
 // move makes one random change and carries out the effects, sometimes badly.
 func (w *world) move() {
 	w.now = w.now.Add(time.Duration(w.rng.Intn(1500)-100) * time.Millisecond) // sometimes backwards
-	switch w.rng.Intn(11) {
+	moves := 11
+	if w.freezes {
+		moves = 12
+	}
+	switch w.rng.Intn(moves) {
+	case 11:
+		var f *Freeze
+		if w.rng.Intn(3) == 0 {
+			f = &Freeze{Actor: "ann"}
+		}
+		w.s.Freeze(w.now, "op1", f)
 	case 10:
 		if len(w.doubt) > 0 {
 			w.s.Report(w.now, Report{Kind: Resolved, Task: w.doubt[0], Attempt: 1})
@@ -175,6 +187,9 @@ func (w *world) carry(e Effects) {
 		}
 		w.s.Delivered(w.now, d, how)
 	}
+	for _, stop := range e.Stops {
+		w.s.Stopped(w.now, stop, []Delivery{DeliveryDone, DeliveryGone, DeliveryFailed}[w.rng.Intn(3)])
+	}
 	for _, in := range e.Inspections {
 		switch {
 		case w.rng.Intn(8) == 0:
@@ -250,7 +265,7 @@ func check(t *testing.T, s *State) {
 		for _, f := range tn.flows {
 			if f != nil {
 				free := !tn.full() && !tn.dispatchPaused(s.now)
-				free = free && !f.atCeiling()
+				free = free && !f.barred()
 				must(t, (free && tn.pick(f.class.number) != nil) == (f.at != 0), "a flow that could run is in its class")
 			}
 		}
@@ -278,12 +293,14 @@ func must(t *testing.T, ok bool, what string) {
 func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 	for seed := range int64(40) {
 		w := newWorld(t, seed)
+		w.freezes = seed%2 == 0
 		for range 600 {
 			w.step()
 		}
 		// Everybody goes home: all that was taken must come back.
 		w.s.Pause(w.now, "acme", Pause{})
 		w.s.Pause(w.now, "beta", Pause{})
+		w.s.Freeze(w.now, "op1", nil)
 		for _, task := range w.doubt {
 			w.s.Report(w.now, Report{Kind: Resolved, Task: task})
 		}

@@ -192,6 +192,9 @@ func (s *State) restoreItem(rec Item, kind Kind) error {
 		it.lease = Lease{ID: rec.Lease, Granted: it.granted}
 		s.keep(it)
 		s.occupy(it)
+		if it.class.gate.Frozen != nil {
+			s.stop(it, s.now) // once more does no harm
+		}
 	case rowEnded:
 		it.stand = ended
 		s.keep(it)

@@ -131,8 +131,9 @@ const (
 	KeyReused             Reason = "key_reused"
 	DownstreamUnavailable Reason = "downstream_unavailable"
 	UnknownCeiling        Reason = "unknown_ceiling" // too many of the tenant's tasks of the operation are in doubt
-	Superseded            Reason = "superseded"      // a newer task of its kind took its place
-	ProviderHold          Reason = "provider_hold"   // the provider asked for a pause
+	OperationFrozen       Reason = "operation_frozen"
+	Superseded            Reason = "superseded"    // a newer task of its kind took its place
+	ProviderHold          Reason = "provider_hold" // the provider asked for a pause
 	BreakerOpen           Reason = "breaker_open"
 	BreakerProbe          Reason = "breaker_probe" // one attempt goes first
 	Capacity              Reason = "capacity"

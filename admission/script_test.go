@@ -156,6 +156,18 @@ func (sc *script) do(words []string) string {
 		}
 		sc.s.Pause(sc.now, a.get("tenant", "a"), p)
 		return "ok"
+	case "freeze", "unfreeze":
+		f := &Freeze{Actor: a.get("by", "ann"), Reason: a.get("reason", "look")}
+		if words[0] == "unfreeze" {
+			f = nil
+		}
+		sc.s.Freeze(sc.now, a.get("op", "o"), f)
+		return fmt.Sprintf("ok, %d to stop", sc.s.Stopping(a.get("op", "o")))
+	case "stopped":
+		return sc.eachName(a, func(n string) string {
+			sc.s.Stopped(sc.now, Stop{Task: n, Attempt: number(a.get("attempt", "1"))}, Delivery(a.get("how", "done")))
+			return fmt.Sprintf("ok, %d to stop", sc.s.Stopping(a.get("op", "o")))
+		})
 	case "restore":
 		raw, err := json.Marshal(sc.s.Snapshot())
 		if err != nil {
@@ -308,6 +320,9 @@ func (sc *script) advance(a args) string {
 			sc.s.Delivered(sc.now, d, DeliveryDone)
 		}
 	}
+	for _, st := range e.Stops {
+		out = append(out, st.Task+": stop ("+st.Reason+")")
+	}
 	for _, i := range e.Inspections {
 		out = append(out, i.Task+": inspect")
 	}
@@ -382,6 +397,11 @@ func viewText(v View) string {
 	}
 	for _, t := range v.Tenants {
 		out = append(out, fmt.Sprintf("tenant %s queued=%d in_flight=%d waits_on=%s %s", t.Name, t.Queued, t.InFlight, t.WaitingOn, t.Resource))
+	}
+	for _, g := range v.Gates {
+		if g.Frozen != nil {
+			out = append(out, fmt.Sprintf("frozen %s by %s: %s, %d to stop", g.Operation, g.Frozen.Actor, g.Frozen.Reason, g.Stopping))
+		}
 	}
 	for _, d := range v.Doubts {
 		out = append(out, fmt.Sprintf("in doubt %s of %s: %d of %d since %s, held %v", d.Operation, d.Tenant, d.Tasks, d.Ceiling, d.Since.Sub(start), d.Held))

@@ -56,6 +56,8 @@ type State struct {
 	audits    heap[*item] // by due
 	outbox    heap[*item] // by deliverAt
 
+	stops heap[*item] // leased, to be asked to stop, by stopAt
+
 	doubts      []*doubt // by age
 	doubtOf     map[string]*doubt
 	doubtAudits heap[*doubt] // by due
@@ -84,6 +86,7 @@ func New(p Policy, epoch string, now time.Time) (*State, error) {
 		deadlines: newItemHeap(byTime(func(it *item) time.Time { return *it.req.Deadline }), func(it *item) *int { return &it.deadlineAt }),
 		audits:    newItemHeap(byTime(func(it *item) time.Time { return it.due }), func(it *item) *int { return &it.dueAt }),
 		outbox:    newItemHeap(byTime(func(it *item) time.Time { return it.deliverAt }), func(it *item) *int { return &it.deliverIx }),
+		stops:     newItemHeap(byTime(func(it *item) time.Time { return it.stopAt }), func(it *item) *int { return &it.stopIx }),
 		doubtAudits: heap[*doubt]{
 			less: func(a, b *doubt) bool {
 				if !a.due.Equal(b.due) {
@@ -245,7 +248,7 @@ func (s *State) refresh(t *tenant) {
 		f := t.flow(c)
 		c.flows.remove(f)
 		f.head = nil
-		if !held && !f.atCeiling() {
+		if !held && !f.barred() {
 			f.head = t.pick(c.number)
 		}
 	}

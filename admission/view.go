@@ -35,9 +35,12 @@ type ResourceView struct {
 // GateView is the door of one operation.
 type GateView struct {
 	Operation string     `json:"operation"`
-	State     Reason     `json:"state"` // provider_hold, breaker_open or breaker_probe
+	State     Reason     `json:"state"` // operation_frozen, provider_hold, breaker_open or breaker_probe
 	Until     *time.Time `json:"until,omitempty"`
 	Probe     string     `json:"probe,omitempty"` // the task that goes first
+	Frozen    *Freeze    `json:"frozen,omitempty"`
+	// Stopping counts the leases of a frozen operation whose holders may still dispatch.
+	Stopping int `json:"stopping,omitempty"`
 }
 
 // TenantView is one tenant.

@@ -18,6 +18,8 @@ func (s *State) waitsOn(it *item) (Reason, string) {
 		return TenantInFlight, ""
 	case t.agentFull(it.agent):
 		return AgentInFlight, ""
+	case it.class.gate.Frozen != nil:
+		return OperationFrozen, ""
 	case t.flow(it.class).atCeiling():
 		return UnknownCeiling, ""
 	}
@@ -76,6 +78,9 @@ func (s *State) Why(task string) Why {
 	if w.Reason == UnknownCeiling {
 		w.Detail = s.ceilingDetail(it.tenant.use(it.req.Operation))
 	}
+	if f := it.class.gate.Frozen; w.Reason == OperationFrozen {
+		w.Since, w.Detail = &f.Since, "frozen by "+f.Actor+": "+f.Reason
+	}
 	if w.Reason == TenantPaused {
 		p := it.tenant.pause
 		w.Since, w.Detail = &p.Since, "paused by "+p.Actor+": "+p.Reason
@@ -90,8 +95,8 @@ func (s *State) View(now time.Time) View {
 	}
 	v := View{Now: now, Depth: s.depth, Soft: s.policy.Queue.Soft, Hard: s.policy.Queue.Hard,
 		InFlight: s.inFlight, Policy: s.policy.Digest(), Interval: s.drain.Interval, Resources: []ResourceView{}, Tenants: []TenantView{}}
-	if t, ok := s.oldest.top(); ok {
-		v.OldestAge = Duration(now.Sub(t.first.arrival))
+	if it := s.eldestEligible(); it != nil {
+		v.OldestAge = Duration(now.Sub(it.arrival))
 	}
 	for _, r := range s.resources { // a copy of each, so that refill stays here
 		r.refill(now)
@@ -113,6 +118,7 @@ func (s *State) View(now time.Time) View {
 	}
 	for _, g := range s.gates {
 		if gv, ok := g.view(now); ok {
+			gv.Stopping = s.Stopping(g.Name)
 			v.Gates = append(v.Gates, gv)
 		}
 	}
