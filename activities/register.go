@@ -26,6 +26,7 @@ func RegisterControl(r worker.ActivityRegistry, c *Control) {
 	register(r, contract.SettleActivity, c.Report)
 	register(r, contract.DeliverActivity, c.Deliver)
 	register(r, contract.AuditActivity, c.Audit)
+	register(r, contract.StopActivity, c.Stop)
 }
 
 // RegisterEffects registers the activities of the queues of effects.

@@ -51,6 +51,37 @@ type PauseRequest struct {
 	Until     *time.Time `json:"until,omitempty"` // nil: until resumed
 }
 
+// FreezeRequest freezes an operation, or ends its freeze.
+type FreezeRequest struct {
+	Operation string `json:"operation"`
+	Frozen    bool   `json:"frozen"`
+	Reason    string `json:"reason,omitempty"`
+	Actor     string `json:"actor"`
+}
+
+// FreezeReply answers it. Stopping counts the attempts that may still dispatch,
+// since it is not known yet that their holders were asked to stop. At zero nothing
+// of the operation is dispatched any more.
+type FreezeReply struct {
+	Operation string            `json:"operation"`
+	Freeze    *admission.Freeze `json:"freeze,omitempty"` // nil: it is not frozen
+	Stopping  int               `json:"stopping"`
+}
+
+// Stop asks a task not to dispatch an attempt. It is sent until the server would
+// answer the attempt's checkpoint with it.
+type Stop struct {
+	Task      string `json:"task"`
+	Attempt   int    `json:"attempt"`
+	Operation string `json:"operation"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// Stops is a batch of them, answered by a DeliverReply.
+type Stops struct {
+	Items []Stop `json:"items"`
+}
+
 // ConfigureRequest puts another policy in force.
 type ConfigureRequest struct {
 	Policy admission.Policy `json:"policy"`

@@ -30,6 +30,8 @@ const (
 	AdmitUpdate     = "admit"
 	PauseUpdate     = "pause"
 	ConfigureUpdate = "configure"
+	FreezeUpdate    = "freeze" // an operation; a person's order
+	FreezeSignal    = "freeze" // the same, as a finding's consequence
 	RequestSignal   = "request"
 	ReportSignal    = "report"
 	SnapshotQuery   = "snapshot"
@@ -41,6 +43,7 @@ const (
 const (
 	DecisionSignal = "decision" // Budget: granted, expired or rejected
 	EvidenceSignal = "evidence" // a fenced worker's late answer; forwarded to Reconcile
+	StopSignal     = "stop"     // Budget: do not dispatch this attempt
 	UnknownSignal  = "unknown"  // Reconcile: only evidence or a person can go on
 )
 
@@ -59,6 +62,7 @@ const (
 	SettleActivity  = "settle"            // local: report, that a doubt is over
 	DeliverActivity = "deliver"
 	AuditActivity   = "audit"
+	StopActivity    = "stop-attempts"
 )
 
 // Search attributes.

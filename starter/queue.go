@@ -116,7 +116,14 @@ func holdTable(v admission.View) section {
 		return fmt.Sprintf("%s, in %s", stamp(at), short(at.Sub(v.Now)))
 	}
 	for _, g := range v.Gates {
-		t.rows = append(t.rows, []string{"operation " + g.Operation, string(g.State), until(g.Until), g.Probe})
+		by, end := string(g.State), until(g.Until)
+		if g.Frozen != nil {
+			by, end = "frozen by "+g.Frozen.Actor+": "+g.Frozen.Reason, "headgate unfreeze"
+			if g.Stopping > 0 {
+				by += fmt.Sprintf("; %d may still dispatch", g.Stopping)
+			}
+		}
+		t.rows = append(t.rows, []string{"operation " + g.Operation, by, end, g.Probe})
 	}
 	for _, r := range v.Resources {
 		if r.Held != nil {

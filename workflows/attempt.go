@@ -22,7 +22,8 @@ const (
 	reasonCancelled  = "cancelled"
 	reasonDeadline   = "deadline_passed"
 	reasonAbsent     = "proven_absent" // a reconciliation found that it did not happen
-	reasonReplay     = "replayed"      // the replay class allowed to send it again
+	reasonFrozen     = "operation_frozen"
+	reasonReplay     = "replayed" // the replay class allowed to send it again
 )
 
 // effect runs one attempt and says what is known of it afterwards.
@@ -38,9 +39,7 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 		ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Payload: t.in.Payload,
 		Hash: t.in.Hash, Deadline: t.in.Deadline}
 	var o contract.Outcome
-	actx := workflow.WithActivityOptions(ctx, effectOptions(t.op))
-	err := workflow.ExecuteActivity(actx, contract.EffectActivity, in).Get(ctx, &o)
-	if err != nil {
+	if err := t.attend(ctx, in, &o); err != nil {
 		o = t.lost(ctx, err)
 	}
 	switch o.Class {
@@ -59,6 +58,30 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 		}
 	}
 	return o
+}
+
+// attend waits for an attempt, and cancels it if the budget asks for that. The
+// server answers the attempt's checkpoint with it, so that what is not dispatched
+// yet never is; what is, is decided by its outcome.
+func (t *task) attend(ctx workflow.Context, in contract.EffectInput, o *contract.Outcome) error {
+	t.stopped = false
+	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, effectOptions(t.op)))
+	defer cancel()
+	run := workflow.ExecuteActivity(actx, contract.EffectActivity, in)
+	for !run.IsReady() {
+		s := workflow.NewSelector(ctx)
+		s.AddFuture(run, func(workflow.Future) {})
+		s.AddReceive(t.stops, func(c workflow.ReceiveChannel, _ bool) {
+			var stop contract.Stop
+			c.Receive(ctx, &stop)
+			if stop.Attempt == t.attempt && !t.stopped { // else of an older one, or once more
+				t.stopped = true
+				cancel()
+			}
+		})
+		s.Select(ctx)
+	}
+	return run.Get(ctx, o)
 }
 
 // lost classifies an attempt that gave no outcome of its own.
@@ -104,6 +127,9 @@ func (t *task) timedOut(ctx workflow.Context, timeout *temporal.TimeoutError) co
 
 // decide gives the end of the task, or the wait before its next attempt.
 func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
+	if t.stopped && o.Class == admission.NotDispatched && o.Reason != reasonDeadline && ctx.Err() == nil {
+		return t.frozen()
+	}
 	if o.Reason != reasonNoWorker {
 		t.counted++
 	}
@@ -126,6 +152,16 @@ func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.D
 		return t.again(ctx, o.Reason, o.Detail, o.RetryAfter.D())
 	}
 	return t.reconcile(ctx, o)
+}
+
+// frozen sends a stopped attempt back to the queue. It is nobody's failure: it
+// counts against no limit, and a task that was never sent is as young as before.
+func (t *task) frozen() (*ending, time.Duration) {
+	if !t.sent {
+		t.began = time.Time{}
+	}
+	t.count(reasonFrozen)
+	return nil, 0
 }
 
 // again plans a further attempt, unless attempts, age or a cancel request end

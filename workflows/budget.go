@@ -51,6 +51,7 @@ type budget struct {
 	state    *admission.State
 	requests workflow.ReceiveChannel
 	reports  workflow.ReceiveChannel
+	freezes  workflow.ReceiveChannel
 	dirty    bool // the state has changed since it was advanced
 
 	timer   workflow.Future
@@ -63,6 +64,7 @@ func newBudget(ctx workflow.Context, in contract.BudgetInput) (*budget, error) {
 		in:       in,
 		requests: workflow.GetSignalChannel(ctx, contract.RequestSignal),
 		reports:  workflow.GetSignalChannel(ctx, contract.ReportSignal),
+		freezes:  workflow.GetSignalChannel(ctx, contract.FreezeSignal),
 	}
 	var err error
 	if in.Snapshot != nil {
@@ -85,6 +87,10 @@ func (b *budget) handle(ctx workflow.Context) error {
 	}
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, contract.ConfigureUpdate, b.configure,
 		workflow.UpdateHandlerOptions{Validator: validateConfigure}); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, contract.FreezeUpdate, b.freeze,
+		workflow.UpdateHandlerOptions{Validator: validateFreeze}); err != nil {
 		return err
 	}
 	if err := workflow.SetQueryHandler(ctx, contract.SnapshotQuery, func() (admission.View, error) {
@@ -172,6 +178,7 @@ func (b *budget) configure(ctx workflow.Context, in contract.ConfigureRequest) (
 // first: a retry's request finds the lease of the attempt before it returned.
 func (b *budget) drain(ctx workflow.Context) {
 	now := workflow.Now(ctx)
+	b.drainFreezes(now)
 	for {
 		var batch contract.ReportBatch
 		if !b.reports.ReceiveAsync(&batch) {
@@ -197,6 +204,9 @@ func (b *budget) drain(ctx workflow.Context) {
 func (b *budget) carry(ctx workflow.Context, e admission.Effects) {
 	if len(e.Decisions) > 0 {
 		workflow.Go(ctx, func(ctx workflow.Context) { b.deliver(ctx, e.Decisions) })
+	}
+	if len(e.Stops) > 0 {
+		workflow.Go(ctx, func(ctx workflow.Context) { b.stop(ctx, e.Stops) })
 	}
 	if len(e.Inspections) > 0 {
 		workflow.Go(ctx, func(ctx workflow.Context) { b.inspect(ctx, e.Inspections) })
@@ -272,7 +282,7 @@ func (b *budget) sleep(ctx workflow.Context) {
 		b.timer, b.timerAt = workflow.NewTimer(tctx, wait), next
 	}
 	_ = workflow.Await(ctx, func() bool {
-		return b.dirty || b.requests.Len() > 0 || b.reports.Len() > 0 || b.timer != nil && b.timer.IsReady()
+		return b.dirty || b.requests.Len() > 0 || b.reports.Len() > 0 || b.freezes.Len() > 0 || b.timer != nil && b.timer.IsReady()
 	})
 	if b.timer != nil && b.timer.IsReady() {
 		b.timer, b.cancel = nil, nil

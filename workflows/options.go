@@ -18,6 +18,8 @@ const (
 	// controlFor bounds the retries of a message to the budget. It is long: the
 	// message is how leases come back.
 	controlFor = 24 * time.Hour
+	// freezeAnswer bounds the wait of a freeze for the holders of leases.
+	freezeAnswer = 5 * time.Second
 	// probeAgainMax is the longest wait between look-ups once a person is asked.
 	probeAgainMax = time.Hour
 )

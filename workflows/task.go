@@ -22,6 +22,7 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		decisions: workflow.GetSignalChannel(ctx, contract.DecisionSignal),
 		evidence:  workflow.GetSignalChannel(ctx, contract.EvidenceSignal),
 		unknown:   workflow.GetSignalChannel(ctx, contract.UnknownSignal),
+		stops:     workflow.GetSignalChannel(ctx, contract.StopSignal),
 	}
 	// 1. What is asked for: pinned by the gateway, or resolved here.
 	if refused := t.resolve(ctx); refused != "" {
@@ -71,12 +72,14 @@ type task struct {
 	firstSent time.Time // of the provider key
 	began     time.Time // the first lease
 	noted     bool      // the phase attribute says more than accepted
+	stopped   bool      // the budget asked that this attempt be not dispatched
 	doubted   bool      // the budget counts the task as one in doubt
 	result    contract.TaskResult
 
 	decisions workflow.ReceiveChannel
 	evidence  workflow.ReceiveChannel
 	unknown   workflow.ReceiveChannel
+	stops     workflow.ReceiveChannel
 }
 
 // ending is a final transition.

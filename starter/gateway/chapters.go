@@ -56,6 +56,12 @@ func (s *story) signal(a *historypb.WorkflowExecutionSignaledEventAttributes, at
 		if decode(a.GetInput(), &late) {
 			s.add(at, "late_evidence", late.Attempt, late.Outcome.Worker, "a fenced worker's answer came late: "+outcomeText(late.Outcome))
 		}
+	case contract.StopSignal:
+		var stop contract.Stop
+		if decode(a.GetInput(), &stop) && !slices.Contains(s.stops, stop.Attempt) {
+			s.stops = append(s.stops, stop.Attempt)
+			s.add(at, "stop_requested", stop.Attempt, s.budget(), "the operation is frozen: "+stop.Reason)
+		}
 	case contract.UnknownSignal:
 		s.add(at, "unknown", s.lastNumber(), "", "only evidence or a person can tell what happened")
 	}

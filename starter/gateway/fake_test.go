@@ -206,6 +206,10 @@ func (operations) ResolveE(in contract.TaskInput, _ time.Time) (contract.Resolve
 		Hash: config.Hash(in.Operation, in.Payload)}, nil
 }
 
+func (operations) Operation(name string) (*config.Operation, bool) {
+	return &config.Operation{Declared: contract.Operation{Name: name, Type: "http"}}, name == "charge_card"
+}
+
 func newGateway(f *fake) *Gateway {
 	return New(Options{Client: f, Operations: operations{}, Now: func() time.Time { return start }})
 }

@@ -52,6 +52,7 @@ type Temporal interface {
 // Operations is the part of the configuration that the gateway uses.
 type Operations interface {
 	ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError)
+	Operation(name string) (*config.Operation, bool)
 }
 
 // Options of a Gateway. Client and Operations are required.
@@ -123,6 +124,8 @@ func (g *Gateway) routes() []route {
 		{"POST", "/v1/tasks/{tenant}/{key}/resolve", g.resolve},
 		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
 		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
+		{"PUT", "/v1/operations/{operation}/freeze", g.freeze},
+		{"PUT", "/v1/operations/{operation}/unfreeze", g.unfreeze},
 		{"GET", "/v1/queue", g.queue},
 		{"GET", "/v1/budget", g.budgetView},
 		{"PUT", "/v1/budget", g.configure},

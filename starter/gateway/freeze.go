@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+
+	"go.temporal.io/sdk/temporal"
+	"go.uber.org/zap"
+
+	"headgate/contract"
+)
+
+// freeze is PUT /v1/operations/{operation}/freeze: no attempt of the operation gets
+// a lease, and nothing of it that is not dispatched yet will be. The answer says
+// how many attempts may still dispatch; the order again waits for the rest.
+func (g *Gateway) freeze(w http.ResponseWriter, r *http.Request) error {
+	return g.freezeOrder(w, r, true)
+}
+
+// unfreeze is PUT /v1/operations/{operation}/unfreeze.
+func (g *Gateway) unfreeze(w http.ResponseWriter, r *http.Request) error {
+	return g.freezeOrder(w, r, false)
+}
+
+func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen bool) error {
+	order := contract.FreezeRequest{Operation: r.PathValue("operation"), Frozen: frozen}
+	if err := contract.CheckName("operation", order.Operation); err != nil {
+		return refuse("invalid_name", "%v", err)
+	}
+	if _, ok := g.operations.Operation(order.Operation); !ok {
+		return refuse("unknown_operation", "there is no operation %q in the configuration", order.Operation)
+	}
+	body, err := readBody(w, r, maxOrder)
+	if err == nil && body != nil {
+		err = decodeStrict(body, map[string]any{"reason": &order.Reason, "actor": &order.Actor})
+	}
+	if err == nil {
+		err = checkWords(&order.Actor, order.Reason)
+	}
+	if err != nil {
+		return err
+	}
+	if frozen && order.Reason == "" {
+		return refuse("invalid_request", "reason is required: those who wait want to know why")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
+	defer cancel()
+	var done contract.FreezeReply
+	err = g.update(ctx, contract.BudgetID(g.budget), contract.FreezeUpdate, rand.Text(), order, &done)
+	var refused *temporal.ApplicationError
+	switch {
+	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:
+		return refuse("invalid_request", "%s", refused.Message())
+	case err != nil:
+		return upstream("budget_unavailable", err)
+	}
+	g.log.Info("operation order", zap.String("operation", done.Operation), zap.Bool("frozen", done.Freeze != nil),
+		zap.Int("stopping", done.Stopping), zap.String("actor", order.Actor))
+	return reply(w, http.StatusOK, done)
+}
