@@ -99,7 +99,7 @@ func restartInEveryPhase(ctx context.Context, s *Scene) error {
 	if _, err := s.Provider.Release(ctx, "*"); err != nil {
 		return err
 	}
-	if err := s.decide(ctx, "unknown", contract.Happened); err != nil {
+	if err := s.Decide(ctx, "unknown", contract.Happened); err != nil {
 		return err
 	}
 	for _, key := range []string{"unknown", "reconciling", "dispatched", "queued"} {

@@ -131,14 +131,14 @@ func resolveByHand(ctx context.Context, s *Scene, kind provider.Kind, outcome st
 	} else if answer.Status/100 == 2 {
 		return errors.New("a decision about a version that nobody has seen was taken")
 	}
-	if err := s.decide(ctx, "k", outcome); err != nil {
+	if err := s.Decide(ctx, "k", outcome); err != nil {
 		return err
 	}
 	return s.Until(ctx, "k", contract.PhaseSucceeded)
 }
 
-// decide resolves an unknown outcome as a person would who looks at it now.
-func (s *Scene) decide(ctx context.Context, key, outcome string) error {
+// Decide resolves an unknown outcome as a person would who looks at it now.
+func (s *Scene) Decide(ctx context.Context, key, outcome string) error {
 	seen, err := s.look(ctx, s.trace(s.Tenant, key))
 	if err != nil {
 		return err

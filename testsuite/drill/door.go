@@ -51,6 +51,13 @@ func (d *Door) Explain(ctx context.Context, tenant, key string) (contract.Explan
 	return e, err
 }
 
+// Why is what the budget says about one task.
+func (d *Door) Why(ctx context.Context, tenant, key string) (admission.Why, error) {
+	var w admission.Why
+	err := d.read(ctx, taskPath(tenant, key)+"/why", &w)
+	return w, err
+}
+
 // Queue is what the budget shows.
 func (d *Door) Queue(ctx context.Context) (admission.View, error) {
 	var v admission.View

@@ -196,6 +196,16 @@ func (s *Scene) UntilAs(ctx context.Context, tenant, key string, phase contract.
 	return nil
 }
 
+// WaitsOn waits until a task of the case's own tenant waits for one reason.
+func (s *Scene) WaitsOn(ctx context.Context, key string, reason admission.Reason) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return until(ctx, fmt.Sprintf("%s/%s waits on %s", s.Tenant, key, reason), func(ctx context.Context) (bool, error) {
+		why, err := s.Door.Why(ctx, s.Tenant, key)
+		return err == nil && why.Stand != admission.StandLeased && why.Reason == reason, nil
+	})
+}
+
 // Fault makes the provider misbehave for one task, once.
 func (s *Scene) Fault(ctx context.Context, key string, f provider.Fault) error {
 	return s.FaultAs(ctx, s.Tenant, key, f)
