@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
@@ -20,6 +21,8 @@ type ControlClient interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
+	findingsStarter
 }
 
 // Resolver pins operations: the configuration.

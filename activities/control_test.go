@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflow "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -33,6 +34,7 @@ type desk struct {
 	described func(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 
 	mu       sync.Mutex
+	run      client.WorkflowRun
 	signals  []any
 	ids      []string
 	now, top int // calls under way, and their maximum
@@ -65,6 +67,15 @@ func (d *desk) SignalWorkflow(ctx context.Context, id, _, name string, arg any) 
 func (d *desk) DescribeWorkflowExecution(ctx context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	defer d.call()()
 	return d.described(ctx, id)
+}
+
+func (d *desk) GetWorkflow(context.Context, string, string) client.WorkflowRun { return d.run }
+
+func (d *desk) SignalWithStartWorkflow(ctx context.Context, id, name string, arg any, o client.StartWorkflowOptions, kind any, in ...any) (client.WorkflowRun, error) {
+	if o.ID != id || kind != contract.FindingsWorkflow || len(in) != 1 {
+		return nil, errors.New("unexpected start")
+	}
+	return nil, d.SignalWorkflow(ctx, id, "", name, arg)
 }
 
 func report(task string) contract.ReportInput {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.uber.org/zap"
 
@@ -40,6 +41,8 @@ type Prepared interface {
 type Client interface {
 	Beats
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	findingsStarter
 }
 
 // Effects makes effects and looks them up.

@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
+	workflow "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
@@ -39,7 +42,11 @@ type server struct {
 	stored []contract.Beat
 	late   []contract.LateEvidence
 	to     []string // workflow IDs of signals
-	skew   time.Duration
+	found  []any    // told to findings
+
+	tasks    []*workflow.WorkflowExecutionInfo
+	listings int
+	skew     time.Duration
 }
 
 func (s *server) RecordActivityHeartbeat(ctx context.Context, token []byte, details ...any) error {
@@ -61,6 +68,28 @@ func (s *server) RecordActivityHeartbeat(ctx context.Context, token []byte, deta
 		s.mu.Unlock()
 	}
 	return err
+}
+
+// ListWorkflow gives the stored tasks, two on a page.
+func (s *server) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listings++
+	from := len(r.GetNextPageToken())
+	to := min(from+2, len(s.tasks))
+	out := &workflowservice.ListWorkflowExecutionsResponse{Executions: s.tasks[from:to]}
+	if to < len(s.tasks) {
+		out.NextPageToken = make([]byte, to)
+	}
+	return out, nil
+}
+
+func (s *server) SignalWithStartWorkflow(_ context.Context, workflowID, name string, arg any, _ client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = append(s.to, workflowID+" "+name)
+	s.found = append(s.found, arg)
+	return nil, nil
 }
 
 func (s *server) SignalWorkflow(_ context.Context, workflowID, runID, name string, arg any) error {

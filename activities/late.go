@@ -37,11 +37,32 @@ func (a *attempt) late(ctx context.Context, o contract.Outcome) {
 			a.log.Info("late evidence sent", zap.String("class", string(o.Class)))
 			return
 		case gone(err):
-			a.log.Warn("late evidence found no open task", zap.String("class", string(o.Class)))
-			return
-		case past(a.now(), end) || !pause(ctx, wait):
+			if err = a.tooLate(ctx, task, o); err == nil {
+				a.log.Warn("late evidence about a task that has ended", zap.String("class", string(o.Class)))
+				return
+			}
+		}
+		if past(a.now(), end) || !pause(ctx, wait) {
 			a.log.Error("late evidence not sent", zap.String("class", string(o.Class)), zap.Error(err))
 			return
 		}
 	}
+}
+
+// tooLate hands evidence about a task that has ended to the operation's findings,
+// which hold it against the end. A task that was pinned before there were findings
+// is left alone.
+func (a *attempt) tooLate(ctx context.Context, task string, o contract.Outcome) error {
+	e := contract.Evidence{Kind: contract.EvidenceLate, Finding: contract.DidNotHappen, At: a.now(), Actor: a.Worker,
+		Reference: o.Reference, Status: o.Status, Detail: o.Reason}
+	switch {
+	case a.in.Operation.OnFinding == "", o.Class == admission.Unknown:
+		return nil
+	case o.Class == admission.Succeeded:
+		e.Finding = contract.Happened
+	}
+	rpc, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateRPC)
+	defer cancel()
+	return tellFindings(rpc, a.Client, a.in.Operation.Name, contract.EvidenceSignal, contract.ClosedEvidence{Task: task, Attempt: a.in.Attempt,
+		Replay: a.in.Operation.Replay.Class, Evidence: e, Budget: a.in.Budget, Freeze: a.in.Operation.OnFinding == contract.OnFindingFreeze})
 }

@@ -65,7 +65,12 @@ func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 		return inconclusive(withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	return judge(readAnswer(response), rules)
+	a := readAnswer(response)
+	found := judge(a, rules)
+	if found.Finding == contract.Happened {
+		found.Count = count(in.Probe.Count, a)
+	}
+	return found
 }
 
 // judge applies the rules to an answer. One that both accept says nothing.

@@ -27,12 +27,15 @@ func RegisterControl(r worker.ActivityRegistry, c *Control) {
 	register(r, contract.DeliverActivity, c.Deliver)
 	register(r, contract.AuditActivity, c.Audit)
 	register(r, contract.StopActivity, c.Stop)
+	register(r, contract.NoteActivity, c.Note)
+	register(r, contract.SettledActivity, c.Settled)
 }
 
 // RegisterEffects registers the activities of the queues of effects.
 func RegisterEffects(r worker.ActivityRegistry, e *Effects) {
 	register(r, contract.EffectActivity, e.Effect)
 	register(r, contract.ProbeActivity, e.Probe)
+	register(r, contract.SweepActivity, e.Sweep)
 }
 
 func register(r worker.ActivityRegistry, name string, activityFunc any) {

@@ -1,6 +1,10 @@
 package activities
 
-import "headgate/config"
+import (
+	"strconv"
+
+	"headgate/config"
+)
 
 // rules are what an operation declares about answers: one rule that says yes
 // (it worked, it happened), one that says no (harmless, it did not happen), and
@@ -43,6 +47,26 @@ func matches(rule *config.Rule, a reading) bool {
 	}
 	ok, err := rule.Match(a.status, a.body)
 	return ok && err == nil
+}
+
+// count is the number of effects that an answer shows; zero: it does not say.
+func count(expression string, a reading) int {
+	if expression == "" {
+		return 0
+	}
+	t, err := config.CompileText(expression)
+	if err != nil {
+		return 0
+	}
+	text, err := t.Text(a.status, a.body)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // reference is empty if the answer does not hold it.

@@ -53,6 +53,7 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 		d.Request = readRequest(s.childOf(f))
 	}
 	d.Replay = readReplay(s.child("replay"), d)
+	d.OnFinding = s.oneOf("on_finding", "", contract.OnFindingRecord, contract.OnFindingFreeze)
 	if p := s.child("probe"); p != nil {
 		d.Probe = readProbe(p)
 	}

@@ -65,7 +65,11 @@ func readProbe(s *section) *contract.Probe {
 			l.errorAt(f, "it is the same rule as happened: an answer that both accept says nothing; correct one of them")
 		}
 		out.Reference = l.reference("reference")
+		out.Count = l.reference("count")
 		l.done()
+	}
+	if f, ok := s.field("list"); ok {
+		out.List = readList(s.childOf(f))
 	}
 	out.Settle = s.span("settle", DefaultSettle, 0, maxSettle)
 	out.Timeout = s.span("timeout", DefaultProbeTimeout, minTimeout, maxProbeTimeout)

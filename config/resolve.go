@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -63,7 +64,7 @@ func (c *Config) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolv
 		return contract.Resolved{}, refuse(InvalidPayload, "the hash is not the payload's: leave it out, or send %s", hash)
 	}
 	pinned := op.Declared
-	pinned.Doubts = true
+	pinned.Doubts, pinned.OnFinding = true, cmp.Or(pinned.OnFinding, contract.OnFindingRecord)
 	if pinned.Cost, err = c.cost(op, payload); err != nil {
 		return contract.Resolved{}, err
 	}

@@ -76,7 +76,8 @@ func TestResolve(t *testing.T) {
 	require.Nil(t, op.Declared.Cost)
 	pinned := *got.Operation
 	require.True(t, pinned.Doubts)
-	pinned.Cost, pinned.Doubts = nil, false
+	require.Equal(t, contract.OnFindingRecord, pinned.OnFinding)
+	pinned.Cost, pinned.Doubts, pinned.OnFinding = nil, false, ""
 	require.Equal(t, op.Declared, pinned)
 }
 

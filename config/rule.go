@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/traits"
 )
 
 // MaxReference is the longest text that a reference expression may give, in bytes.
@@ -40,6 +41,42 @@ func (r *Rule) Match(status int, body any) (bool, error) {
 		return false, fmt.Errorf("%q gives %s: want true or false", r.p.source, v.Type().TypeName())
 	}
 	return bool(b), nil
+}
+
+// Texts is a compiled expression over an answer that gives a list of texts. It is
+// safe for concurrent use.
+type Texts struct{ p *program }
+
+// CompileTexts compiles an expression that gives a list of texts, or finds it
+// compiled.
+func CompileTexts(expr string) (*Texts, error) {
+	p, err := lists.compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	return &Texts{p}, nil
+}
+
+// Texts evaluates the expression. Errors are those of Match, and an element that
+// is not text.
+func (t *Texts) Texts(status int, body any) ([]string, error) {
+	v, err := t.p.evaluate(map[string]any{"status": int64(status), "body": numbers(body)})
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.(traits.Lister)
+	if !ok {
+		return nil, fmt.Errorf("%q gives %s: want a list of texts", t.p.source, v.Type().TypeName())
+	}
+	var out []string
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		s, ok := it.Next().(types.String)
+		if !ok {
+			return nil, fmt.Errorf("%q gives a list that holds something else than text", t.p.source)
+		}
+		out = append(out, string(s))
+	}
+	return out, nil
 }
 
 // Text is a compiled expression over an answer that gives text, such as the

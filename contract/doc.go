@@ -23,6 +23,8 @@ const (
 	TaskWorkflow      = "Task"
 	BudgetWorkflow    = "Budget"
 	ReconcileWorkflow = "Reconcile"
+	FindingsWorkflow  = "Findings"
+	AuditWorkflow     = "Audit"
 )
 
 // Messages of the Budget workflow.
@@ -52,6 +54,12 @@ const (
 	ResolveUpdate = "resolve"
 )
 
+// Messages of the Findings workflow, which takes EvidenceSignal too.
+const (
+	NoteSignal    = "note"
+	FindingsQuery = "findings"
+)
+
 // Activities, by the names under which they are registered.
 const (
 	EffectActivity  = "effect"
@@ -63,6 +71,9 @@ const (
 	DeliverActivity = "deliver"
 	AuditActivity   = "audit"
 	StopActivity    = "stop-attempts"
+	NoteActivity    = "note-findings" // local
+	SettledActivity = "settled"
+	SweepActivity   = "sweep" // an audit's reading
 )
 
 // Search attributes.

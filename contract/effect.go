@@ -101,6 +101,7 @@ type Evidence struct {
 	Reference string          `json:"reference,omitempty"`
 	Detail    string          `json:"detail,omitempty"`
 	Status    int             `json:"status,omitempty"`
+	Count     int             `json:"count,omitempty"`  // effects that the provider shows; zero: it does not say
 	Result    json.RawMessage `json:"result,omitempty"` // the provider's answer, when the evidence holds it
 }
 

@@ -24,6 +24,9 @@ type Operation struct {
 	// Doubts tells that the budget hears of each doubt about an effect, and of its
 	// end. Tasks that were pinned before there was a ceiling say neither.
 	Doubts bool `json:"doubts,omitempty"`
+	// OnFinding is what a finding does to the operation. Tasks that were pinned
+	// before there were findings have none, and tell none.
+	OnFinding string `json:"on_finding,omitempty"`
 }
 
 // Retry bounds the attempts of one task.
@@ -81,11 +84,15 @@ type Probe struct {
 	// Happened and DidNotHappen are CEL rules over status and body. An answer
 	// that neither accepts is inconclusive. DidNotHappen is believed only after
 	// the send-by time and Settle, and by two agreeing reads.
-	Happened     string   `json:"happened"`
-	DidNotHappen string   `json:"did_not_happen,omitempty"` // empty: absence is never concluded
-	Reference    string   `json:"reference,omitempty"`
-	Settle       Duration `json:"settle"`  // how long after the effect a look-up may still miss it
-	Timeout      Duration `json:"timeout"` // of one look-up
+	Happened     string `json:"happened"`
+	DidNotHappen string `json:"did_not_happen,omitempty"` // empty: absence is never concluded
+	Reference    string `json:"reference,omitempty"`
+	// Count is a CEL expression for the number of effects that the answer shows.
+	// Empty, or without a whole number: one.
+	Count   string   `json:"count,omitempty"`
+	List    *List    `json:"list,omitempty"` // nil: effects cannot be listed
+	Settle  Duration `json:"settle"`         // how long after the effect a look-up may still miss it
+	Timeout Duration `json:"timeout"`        // of one look-up
 	// Attempts is the number of look-ups before a person is asked; they go on
 	// at the longest interval after that.
 	Attempts int      `json:"attempts"`

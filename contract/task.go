@@ -137,6 +137,7 @@ type TaskResult struct {
 	Available bool            `json:"result_available"` // false: it happened, the answer was lost
 	Reference string          `json:"reference,omitempty"`
 	Attempts  int             `json:"attempts"`
+	Attempt   int             `json:"attempt,omitempty"` // succeeded: the one that had the effect; zero: not recorded
 	Retries   []Count         `json:"retries,omitempty"` // why attempts were repeated, by class
 	Evidence  []Evidence      `json:"evidence,omitempty"`
 	// RetryAfter is set on a refusal that time can mend.

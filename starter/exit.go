@@ -22,6 +22,7 @@ const (
 	exitEnded       = 7
 	exitUnknown     = 8
 	exitNotEnded    = 9
+	exitFound       = 10
 )
 
 const exitHelp = `The exit status of every command:
@@ -34,8 +35,10 @@ const exitHelp = `The exit status of every command:
   5  no such task
   6  nothing answers: the gateway, or Temporal, cannot be reached
   7  with --wait: the task ended FAILED, EXPIRED, CANCELLED or REJECTED
-  8  with --wait: the outcome is UNKNOWN; a person must say what happened
+  8  with --wait: the outcome is UNKNOWN; a person must say what happened;
+     audit: nothing was found, but not everything could be asked
   9  with --wait: the time was up before the task had ended
+ 10  audit: something was found
 
 Nothing is lost by 3, 6 and 9: the same request with the same key finds out.
 `

@@ -52,7 +52,7 @@ Start with "headgate dev", which runs everything on this machine.`,
 	add("processes", newDevCommand(), newGatewayCommand(), newWorkerCommand())
 	add("tasks", newSubmitCommand(), newStatusCommand(), newListCommand(), newExplainCommand(), newWhyCommand(), newCancelCommand())
 	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newPauseCommand(), newResumeCommand(),
-		newFreezeCommand(), newUnfreezeCommand(),
+		newFreezeCommand(), newUnfreezeCommand(), newAuditCommand(), newFindingsCommand(),
 		newApplyCommand(), newConfigCommand(), newDrillCommand(), newBenchCommand())
 	root.AddCommand(newVersionCommand(), newProviderCommand(), newExitCodesTopic())
 	wrap(root)

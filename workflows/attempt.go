@@ -136,6 +136,7 @@ func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.D
 	switch o.Class {
 	case admission.Succeeded:
 		t.succeed(o)
+		t.hadEffect(t.attempt)
 		if t.replayed() {
 			t.result.Evidence = append(t.result.Evidence, evidenceOf(contract.EvidenceReplay, o, workflow.Now(ctx)))
 		}

@@ -24,6 +24,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		t.settled(ctx)
 	}
 	t.result.Evidence = append(t.result.Evidence, res.Evidence...)
+	t.countedTwice(ctx, res.Evidence)
 	last := contract.Evidence{}
 	if n := len(res.Evidence); n > 0 {
 		last = res.Evidence[n-1]
@@ -32,6 +33,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	case contract.VerdictHappened:
 		t.result.Reference, t.result.Result = last.Reference, last.Result
 		t.result.Available = len(last.Result) > 0
+		t.hadEffect(t.attempt)
 		return &ending{phase: contract.PhaseSucceeded}, 0
 	case contract.VerdictFailed:
 		return &ending{contract.PhaseFailed, "resolved_failed", last.Detail}, 0
@@ -40,6 +42,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		t.count(reasonReplay)
 		return nil, backoff(t.op.Retry, t.counted, contract.TaskID(t.in.Tenant, t.in.Key))
 	}
+	t.disproved = append(t.disproved, t.attempt)
 	reason := reasonAbsent
 	if o.Reason != "" {
 		reason = o.Reason

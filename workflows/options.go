@@ -20,6 +20,8 @@ const (
 	controlFor = 24 * time.Hour
 	// freezeAnswer bounds the wait of a freeze for the holders of leases.
 	freezeAnswer = 5 * time.Second
+	// findingsAgain is the wait before what findings could not do is tried again.
+	findingsAgain = 5 * time.Second
 	// probeAgainMax is the longest wait between look-ups once a person is asked.
 	probeAgainMax = time.Hour
 )
@@ -46,6 +48,19 @@ func probeOptions(op contract.Operation) workflow.ActivityOptions {
 		StartToCloseTimeout: op.Probe.Timeout.D() + 5*time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:             "look up " + op.Name,
+	}
+}
+
+// sweepOptions run an audit's reading where the operation's credentials are. It
+// only reads, so that one that was lost begins again.
+func sweepOptions(op contract.Operation) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:              contract.EffectsQueue(op.Type),
+		ScheduleToStartTimeout: noWorkerAfter,
+		StartToCloseTimeout:    6 * time.Hour,
+		HeartbeatTimeout:       time.Minute,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 3},
+		Summary:                "audit " + op.Name,
 	}
 }
 

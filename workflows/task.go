@@ -73,6 +73,7 @@ type task struct {
 	began     time.Time // the first lease
 	noted     bool      // the phase attribute says more than accepted
 	stopped   bool      // the budget asked that this attempt be not dispatched
+	disproved []int     // attempts whose absence was proven
 	doubted   bool      // the budget counts the task as one in doubt
 	result    contract.TaskResult
 
@@ -217,6 +218,10 @@ func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
 		switch {
 		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
 		case decision != nil && decision.Lease != nil:
+			if ended := t.beforehand(ctx); ended != nil {
+				t.withdraw(ctx)
+				return nil, ended
+			}
 			return decision.Lease, nil
 		case decision != nil:
 			return nil, t.refused(*decision)
@@ -256,6 +261,8 @@ func (t *task) takeLate(ctx workflow.Context, late contract.LateEvidence) *endin
 	if e.Finding != contract.Happened {
 		return nil
 	}
+	t.disagreed(ctx, late.Attempt, e)
+	t.hadEffect(late.Attempt)
 	t.succeed(late.Outcome)
 	return &ending{phase: contract.PhaseSucceeded}
 }
@@ -267,6 +274,9 @@ func (t *task) succeed(o contract.Outcome) {
 
 // end closes the task. It is the only way out.
 func (t *task) end(ctx workflow.Context, phase contract.Phase, reason, detail string) (contract.TaskResult, error) {
+	if known := t.leftovers(ctx, phase); known != phase {
+		phase, reason, detail = known, "", ""
+	}
 	t.result.Phase, t.result.Reason, t.result.Detail = phase, reason, detail
 	t.result.Attempts = t.leases
 	t.settled(ctx)

@@ -25,13 +25,11 @@ func (g *Gateway) unfreeze(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen bool) error {
-	order := contract.FreezeRequest{Operation: r.PathValue("operation"), Frozen: frozen}
-	if err := contract.CheckName("operation", order.Operation); err != nil {
-		return refuse("invalid_name", "%v", err)
+	op, err := g.declared(r)
+	if err != nil {
+		return err
 	}
-	if _, ok := g.operations.Operation(order.Operation); !ok {
-		return refuse("unknown_operation", "there is no operation %q in the configuration", order.Operation)
-	}
+	order := contract.FreezeRequest{Operation: op.Name, Frozen: frozen}
 	body, err := readBody(w, r, maxOrder)
 	if err == nil && body != nil {
 		err = decodeStrict(body, map[string]any{"reason": &order.Reason, "actor": &order.Actor})

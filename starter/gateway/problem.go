@@ -57,6 +57,7 @@ var kinds = map[string]kind{
 	"task_rejected":      {409, "The task of this key was refused", contract.NextDoNotRetry},
 	"already_dispatched": {409, "The effect has been dispatched", contract.NextWait},
 	"already_ended":      {409, "The task has ended", contract.NextDoNotRetry},
+	"no_audit":           {404, "No audit is stored", contract.NextDoNotRetry},
 	"nothing_to_resolve": {409, "No outcome waits for a decision", contract.NextDoNotRetry},
 	"stale_version":      {409, "The reconciliation has moved on", contract.NextAskHuman},
 	"resolution_refused": {409, "The decision was refused", contract.NextAskHuman},

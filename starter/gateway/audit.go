@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"headgate/contract"
+)
+
+// States of an audit, as the door shows it.
+const (
+	auditRunning = "running"
+	auditDone    = "done"
+	auditFailed  = "failed"
+)
+
+// declared finds an operation of the path.
+func (g *Gateway) declared(r *http.Request) (contract.Operation, error) {
+	name := r.PathValue("operation")
+	if err := contract.CheckName("operation", name); err != nil {
+		return contract.Operation{}, refuse("invalid_name", "%v", err)
+	}
+	op, ok := g.operations.Operation(name)
+	if !ok {
+		return contract.Operation{}, refuse("unknown_operation", "there is no operation %q in the configuration", name)
+	}
+	return op.Declared, nil
+}
+
+// startAudit is POST /v1/operations/{operation}/audit. One that is under way is
+// joined.
+func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
+	op, err := g.declared(r)
+	if err != nil {
+		return err
+	}
+	in := contract.AuditInput{Operation: op, Budget: g.budget}
+	body, err := readBody(w, r, maxOrder)
+	if err == nil && body != nil {
+		err = decodeStrict(body, map[string]any{"actor": &in.Actor})
+	}
+	if err == nil {
+		err = checkWords(&in.Actor, "")
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
+	defer cancel()
+	run, err := g.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       contract.AuditID(op.Name),
+		TaskQueue:                contract.ControlQueue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:            "audit " + op.Name,
+	}, contract.AuditWorkflow, in)
+	if err != nil {
+		return upstream("temporal_unavailable", err)
+	}
+	return reply(w, http.StatusAccepted, contract.AuditView{Operation: op.Name, Run: run.GetRunID(), State: auditRunning})
+}
+
+// audit is GET /v1/operations/{operation}/audit: the last one, or that of ?run=.
+func (g *Gateway) audit(w http.ResponseWriter, r *http.Request) error {
+	op, err := g.declared(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+	defer cancel()
+	seen, err := g.client.DescribeWorkflowExecution(ctx, contract.AuditID(op.Name), r.URL.Query().Get("run"))
+	switch {
+	case notFound(err):
+		return refuse("no_audit", "no audit of %s is stored: POST starts one", op.Name)
+	case err != nil:
+		return upstream("temporal_unavailable", err)
+	}
+	info := seen.GetWorkflowExecutionInfo()
+	view := contract.AuditView{Operation: op.Name, Run: info.GetExecution().GetRunId(), State: auditRunning}
+	if info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return reply(w, http.StatusOK, view)
+	}
+	end, err := g.history(ctx, contract.AuditID(op.Name), view.Run, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	if err != nil {
+		return upstream("temporal_unavailable", err)
+	}
+	view.State, view.Detail = auditFailed, "the audit was ended from outside"
+	if len(end) > 0 {
+		last := end[len(end)-1]
+		var report contract.AuditReport
+		if decode(last.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &report) {
+			view.State, view.Detail, view.Report, view.Verdict = auditDone, "", &report, report.Verdict()
+		} else if failure := last.GetWorkflowExecutionFailedEventAttributes().GetFailure(); failure != nil {
+			for failure.GetCause() != nil {
+				failure = failure.GetCause()
+			}
+			view.Detail = firstLine(failure.GetMessage())
+		}
+	}
+	return reply(w, http.StatusOK, view)
+}
+
+// findings is GET /v1/operations/{operation}/findings.
+func (g *Gateway) findings(w http.ResponseWriter, r *http.Request) error {
+	op, err := g.declared(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+	defer cancel()
+	view := contract.FindingsView{Operation: op.Name, Findings: []contract.Finding{}}
+	value, err := g.client.QueryWorkflow(ctx, contract.FindingsID(op.Name), "", contract.FindingsQuery)
+	if err == nil {
+		err = value.Get(&view)
+	}
+	if err != nil && !notFound(err) { // none was ever told
+		return upstream("temporal_unavailable", err)
+	}
+	return reply(w, http.StatusOK, view)
+}
