@@ -35,6 +35,7 @@ const slots = 2
 // control worker and two workers for effects, each a real process.
 type World struct {
 	Dir      string // data and logs
+	Program  string // headgate
 	Door     *Door
 	Provider provider.Witness
 
@@ -54,7 +55,7 @@ func NewWorld(ctx context.Context, parent string, b Binaries) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Dir: dir}
+	w := &World{Dir: dir, Program: b.Headgate}
 	if err := w.plan(b); err != nil {
 		w.Close()
 		return nil, err
