@@ -85,6 +85,11 @@ func TestRefuseOperations(t *testing.T) {
 		{name: "rules of a look-up", old: lookup, new: `{url: "http://a/{key}", happened: §"status ==", did_not_happen: §"404", reference: §"body +"}`, texts: []string{"not valid", "gives int", "not valid"}},
 		{name: "both rules are one", old: lookup, new: `{url: "http://a/{key}", happened: "status < 500", did_not_happen: §"status < 500"}`, texts: []string{"the same rule as happened"}},
 		{name: "regular expression", old: lookup, new: `{url: "http://a/{key}", happened: §"body.a.matches('(')"}`, texts: []string{"invalid matches argument at character 16"}},
+		{name: "on finding", old: "type: http", new: "type: http\n    on_finding: §stop", texts: []string{"write record, freeze"}},
+		{name: "count", old: "    probe:", new: "    probe:\n      list: {url: §\"http://psp.example/?after={key}\", keys: \"body.data\"}", texts: []string{"{key} is no placeholder: write {cursor}"}},
+		{name: "list keys", old: "    probe:", new: "    probe:\n      list: {url: \"http://psp.example/\", keys: §\"status == 200\"}", texts: []string{"must give a list of texts"}},
+		{name: "list for ever", old: "    probe:", new: "    probe:\n      list: {url: §\"http://psp.example/\", keys: \"body.data\", next: \"body.next\"}", texts: []string{"the first page for ever"}},
+		{name: "list without keys", old: "    probe:", new: "    probe:\n      §list: {url: \"http://psp.example/\"}", texts: []string{"keys is missing"}},
 		{name: "probe times", old: "    probe:", new: "    probe:\n      settle: §-1s\n      timeout: §1h\n      attempts: §1001\n      base: 5m\n      max: §1m", texts: []string{"settle", "timeout", "attempts", "base (5m) is above max (1m)"}},
 	} {
 		t.Run(c.name, c.run)

@@ -49,6 +49,13 @@ func TestOutput(t *testing.T) {
 		Leases: []admission.LeaseView{{Lease: admission.Lease{ID: "lease-1", Granted: *at(25)}, Task: "task/acme/inv/42", Attempt: 1, Tenant: "acme",
 			Operation: "charge_card", Cost: []admission.Cost{{Resource: "psp_calls", Amount: 1}}, Grace: true}}}
 
+	doubtful := admission.View{Now: *at(30), Soft: 800, Hard: 1000,
+		Gates: []admission.GateView{{Operation: "charge_card", State: admission.OperationFrozen, Stopping: 1,
+			Frozen: &admission.Freeze{Actor: "mara", Reason: "charged twice", Since: *at(20)}}},
+		Doubts: []admission.DoubtView{{Operation: "charge_card", Tenant: "acme", Tasks: 2, Ceiling: 2, Since: *at(10),
+			Held: []admission.Cost{{Resource: "model_tokens", Amount: 900}}}, {Operation: "refund_card", Tenant: "acme", Tasks: 1, Ceiling: 20, Since: *at(29)}}}
+	found := []contract.Finding{{Kind: contract.FindingOrphaned, Effect: "hg-planted", Count: 1, Detail: "no stored task has its key", Actor: "audit by http@host:1", At: *at(5)}}
+
 	explanation := contract.Explanation{Task: full, Sentence: "It SUCCEEDED: the provider answered.", Events: []contract.Event{
 		{At: *at(0), Name: "accepted", Detail: "charge_card, high priority", Actor: "gateway@host"},
 		{At: *at(1), Name: "claimed", Attempt: 1, Actor: "worker-1"},
@@ -84,12 +91,18 @@ func TestOutput(t *testing.T) {
 		"why-ended":  why(admission.Why{Stand: admission.StandAbsent, Attempt: 1, Reason: admission.Superseded, Detail: "a newer task of its kind took its place"}, nil, ""),
 		"resolve": {[]string{"resolve", "acme", "inv/42", "happened", "--version", "3", "--evidence", "seen"}, "POST /v1/tasks/acme/inv%2F42/resolve",
 			contract.ResolveReply{Verdict: contract.VerdictHappened, Version: 4}},
-		"pause":        {[]string{"pause", "acme", "--until", "1h"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Until: at(59)}},
-		"pause-both":   {[]string{"pause", "acme", "--admission"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Admission: true}},
-		"resume":       {[]string{"resume", "acme"}, "POST /v1/tenants/acme/resume", contract.PauseRequest{Tenant: "acme"}},
-		"unknown-none": {[]string{"unknown"}, "GET /v1/unknown", contract.TaskPage{}},
-		"help-exit":    {[]string{"help", "exit-codes"}, "", nil},
-		"help":         {[]string{"help"}, "", nil},
+		"pause":         {[]string{"pause", "acme", "--until", "1h"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Until: at(59)}},
+		"pause-both":    {[]string{"pause", "acme", "--admission"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Admission: true}},
+		"resume":        {[]string{"resume", "acme"}, "POST /v1/tenants/acme/resume", contract.PauseRequest{Tenant: "acme"}},
+		"queue-doubt":   {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: doubtful}},
+		"freeze":        {[]string{"freeze", "charge_card", "--reason", "charged twice"}, "PUT /v1/operations/charge_card/freeze", contract.FreezeReply{Operation: "charge_card", Freeze: &admission.Freeze{Actor: "mara"}}},
+		"freeze-slow":   {[]string{"freeze", "charge_card", "--reason", "charged twice"}, "PUT /v1/operations/charge_card/freeze", contract.FreezeReply{Operation: "charge_card", Freeze: &admission.Freeze{Actor: "mara"}, Stopping: 2}},
+		"unfreeze":      {[]string{"unfreeze", "charge_card"}, "PUT /v1/operations/charge_card/unfreeze", contract.FreezeReply{Operation: "charge_card"}},
+		"findings":      {[]string{"findings", "charge_card"}, "GET /v1/operations/charge_card/findings", contract.FindingsView{Operation: "charge_card", Findings: found}},
+		"findings-none": {[]string{"findings", "charge_card"}, "GET /v1/operations/charge_card/findings", contract.FindingsView{Operation: "charge_card"}},
+		"unknown-none":  {[]string{"unknown"}, "GET /v1/unknown", contract.TaskPage{}},
+		"help-exit":     {[]string{"help", "exit-codes"}, "", nil},
+		"help":          {[]string{"help"}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			newCannedGateway(t, map[string][]canned{c.path: {{200, c.body}}})
