@@ -38,6 +38,7 @@ type fake struct {
 	start    func(in contract.TaskInput) error // nil: it is stored, or already started
 	started  []client.StartWorkflowOptions
 	inputs   []contract.TaskInput
+	audits   []contract.AuditInput
 	startErr error // of the last start's context, when it came
 
 	update  func(o client.UpdateWorkflowOptions) (any, error) // nil: every request is queued
@@ -55,6 +56,10 @@ type fake struct {
 func (f *fake) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, _ any, args ...any) (client.WorkflowRun, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if order, ok := args[0].(contract.AuditInput); ok {
+		f.audits, f.started = append(f.audits, order), append(f.started, o)
+		return audited{}, nil
+	}
 	in := args[0].(contract.TaskInput)
 	f.startErr = ctx.Err()
 	f.started, f.inputs = append(f.started, o), append(f.inputs, in)
@@ -67,6 +72,11 @@ func (f *fake) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOption
 	f.put(openTask(in))
 	return nil, nil
 }
+
+// audited is the run of an audit.
+type audited struct{ client.WorkflowRun }
+
+func (audited) GetRunID() string { return "run-1" }
 
 func (f *fake) put(d *workflowservice.DescribeWorkflowExecutionResponse) {
 	if f.tasks == nil {
