@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// StopAgain is the wait before a holder that could not be asked to stop is asked
+// again.
+const StopAgain = time.Second
+
 // Freeze says who froze an operation, when and why. It lasts until a person ends
 // it: no attempt of the operation gets a lease, and those that have one are asked
 // to stop. What was dispatched before is decided by its outcome.
@@ -111,7 +115,7 @@ func (s *State) Stopped(now time.Time, stop Stop, how Delivery) {
 		it.stopped = true
 		return
 	}
-	s.stop(it, s.now.Add(Redeliver))
+	s.stop(it, s.now.Add(StopAgain))
 }
 
 // barred tells that a flow waits on what only people or evidence can change.

@@ -58,9 +58,9 @@ func TestRoleTable(t *testing.T) {
 		workflows, activities []string
 		budget, effects       bool
 	}{
-		{"control", "headgate-control", []string{"Task", "Budget", "Reconcile"},
-			[]string{"resolve-operation", "report", "request", "deliver", "audit"}, true, false},
-		{"http", "headgate-effects-http", nil, []string{"effect", "probe"}, false, true},
+		{"control", "headgate-control", []string{"Task", "Budget", "Reconcile", "Findings", "Audit"},
+			[]string{"resolve-operation", "report", "request", "settle", "deliver", "audit", "stop-attempts", "note-findings", "settled"}, true, false},
+		{"http", "headgate-effects-http", nil, []string{"effect", "probe", "sweep"}, false, true},
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			chosen, err := choose([]string{c.role, c.role})
