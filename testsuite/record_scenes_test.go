@@ -45,6 +45,24 @@ const recordedOperations = `
     heartbeat: 2s
     retry: {max_attempts: 3, base: 200ms, max: 1s, max_age: 5m}
     replay: {class: safe}
+  # What can be listed.
+  charge_listed:
+    type: http
+    request: {method: POST, url: "PROVIDER/charges", idempotency_header: Idempotency-Key}
+    cost: {provider_calls: 1}
+    timeout: 3s
+    heartbeat: 2s
+    replay: {class: keyed, window: 1h}
+    on_finding: freeze
+    probe:
+      lookup:
+        url: "PROVIDER/charges?key={key}"
+        happened: "status == 200 && body.state == 'captured'"
+      list:
+        url: "PROVIDER/charges?prefix=hg-recorded&limit=10&after={cursor}"
+        keys: "body.charges.map(c, c.key)"
+      settle: 100ms
+      timeout: 2s
 `
 
 // scenes are what is recorded: the drill's cases where one has the path, and
@@ -55,6 +73,8 @@ func scenes(t *testing.T) []scene {
 		pathScene(t),
 		waitScene(t),
 		pauseScene(t),
+		freezeScene(t),
+		auditScene(t),
 		directScene(t),
 		doubtScene(t),
 		borrowed(t, "A2"), // its lapsed ticket has the budget inspect a holder

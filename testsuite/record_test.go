@@ -39,6 +39,8 @@ var budgetRuns = []recording{
 		[]string{markFirst, "configure", "admit", "report", "request", markNew}},
 	{"budget/pause-and-resume", contract.BudgetID(contract.DefaultBudget), // resume is a pause of nothing
 		[]string{markContinued, "pause", "admit", "pause", "deliver", markNew}},
+	{"budget/frozen", contract.BudgetID(contract.DefaultBudget), // an end of a freeze is a freeze too
+		[]string{markContinued, "freeze", "stop-attempts", "freeze", markNew}},
 	{"budget/handed-on", contract.BudgetID(contract.DefaultBudget),
 		[]string{markContinued, "deliver", "admit", "report", markNew}},
 	{"budget/holders-inspected", contract.BudgetID(contract.DefaultBudget),

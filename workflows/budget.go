@@ -33,7 +33,8 @@ func Budget(ctx workflow.Context, in contract.BudgetInput) error {
 		// 1. Take what has come.
 		b.drain(ctx)
 		// 2. Begin a new run before the history grows too long.
-		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		// An order that waits for the loop's work goes first: it is bounded.
+		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && b.freezing == 0 {
 			return b.continueAsNew(ctx)
 		}
 		// 3. Decide.
@@ -53,6 +54,7 @@ type budget struct {
 	reports  workflow.ReceiveChannel
 	freezes  workflow.ReceiveChannel
 	dirty    bool // the state has changed since it was advanced
+	freezing int  // orders that wait until holders were asked to stop
 
 	timer   workflow.Future
 	timerAt time.Time

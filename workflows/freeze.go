@@ -27,7 +27,10 @@ func validateFreeze(_ workflow.Context, in contract.FreezeRequest) error {
 func (b *budget) freeze(ctx workflow.Context, in contract.FreezeRequest) (contract.FreezeReply, error) {
 	b.applyFreeze(workflow.Now(ctx), in)
 	if b.state.Stopping(in.Operation) > 0 {
+		b.freezing++
 		_, _ = workflow.AwaitWithTimeout(ctx, freezeAnswer, func() bool { return b.state.Stopping(in.Operation) == 0 })
+		b.freezing--
+		b.dirty = true // the loop may have put off a new run
 	}
 	return contract.FreezeReply{Operation: in.Operation, Freeze: b.state.Frozen(in.Operation), Stopping: b.state.Stopping(in.Operation)}, nil
 }

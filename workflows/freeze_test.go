@@ -117,3 +117,24 @@ func (a *answered) Complete(out any, err error) {
 	require.NoError(a.t, err)
 	a.then(out)
 }
+
+// A budget that should begin a new run finishes the freeze first: its loop asks the
+// holders.
+func TestBudgetFreezesBeforeANewRun(t *testing.T) {
+	b := newTill(t)
+	b.RegisterActivityWithOptions(func(context.Context, contract.Stops) (contract.DeliverReply, error) {
+		return contract.DeliverReply{Answers: []string{contract.Delivered}}, nil
+	}, activity.RegisterOptions{Name: contract.StopActivity})
+	reply := contract.FreezeReply{Stopping: -1}
+	snap := b.play(
+		func() { b.admit(func(v []admission.Verdict) { require.Equal(t, admission.Run, v[0].Action) }, slot(1)) },
+		func() {
+			b.SetContinueAsNewSuggested(true)
+			b.UpdateWorkflow(contract.FreezeUpdate, "f1", &answered{t, func(out any) { reply = out.(contract.FreezeReply) }},
+				contract.FreezeRequest{Operation: "op", Frozen: true, Reason: "look", Actor: "ann"})
+		},
+	)
+	require.Zero(t, reply.Stopping)
+	require.NotNil(t, reply.Freeze)
+	require.Len(t, snap.Gates, 1)
+}
