@@ -6,8 +6,8 @@ import (
 	"headgate/contract"
 )
 
-// note tells findings of the task's own operation.
-func (t *task) note(ctx workflow.Context, found ...contract.Finding) {
+// tell keeps findings of the task's own operation.
+func (t *task) tell(ctx workflow.Context, found ...contract.Finding) {
 	if t.op.OnFinding == "" {
 		return // pinned before there were findings
 	}
@@ -39,7 +39,7 @@ func (t *task) leftovers(ctx workflow.Context, phase contract.Phase) contract.Ph
 		}
 		end := contract.Settled{Phase: phase, Attempt: t.result.Attempt, Reference: t.result.Reference}
 		if kind := contract.Conflict(end, t.op.Replay.Class, late.Attempt, e); kind != "" {
-			t.note(ctx, finding(kind, contract.TaskID(t.in.Tenant, t.in.Key), e, phase))
+			t.tell(ctx, finding(kind, contract.TaskID(t.in.Tenant, t.in.Key), e, phase))
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (t *task) disagreed(ctx workflow.Context, attempt int, e contract.Evidence)
 		if n == attempt {
 			found := finding(contract.FindingContradicted, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling)
 			found.Detail = "its absence was proven, and late evidence says that it happened"
-			t.note(ctx, found)
+			t.tell(ctx, found)
 			return
 		}
 	}
@@ -83,7 +83,7 @@ func (t *task) disagreed(ctx workflow.Context, attempt int, e contract.Evidence)
 func (t *task) countedTwice(ctx workflow.Context, all []contract.Evidence) {
 	for _, e := range all {
 		if e.Count > 1 {
-			t.note(ctx, finding(contract.FindingDuplicate, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling))
+			t.tell(ctx, finding(contract.FindingDuplicate, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling))
 		}
 	}
 }
