@@ -86,8 +86,10 @@ const (
 // Error types of refusals.
 const (
 	RefusedError = "refused" // admit: every request of the batch; details hold AdmitReply
-	StaleError   = "stale"   // resolve: the row version has moved on
+	StaleError   = "stale"   // a decision: the row version has moved on
 	InvalidError = "invalid" // the message breaks a rule of this package
+	ReusedError  = "reused"  // a decision: its ID has another content
+	RightsError  = "rights"  // a decision: not its actor's to make
 )
 
 // DefaultBudget is the pool that is used when none is named.

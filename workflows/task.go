@@ -70,6 +70,7 @@ type task struct {
 	firstSent time.Time // of the provider key
 	began     time.Time // the first lease
 	waiting   bool      // the phase attribute says accepted
+	version   int       // of the last reconciliation
 	result    contract.TaskResult
 
 	decisions workflow.ReceiveChannel
