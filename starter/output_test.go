@@ -121,7 +121,7 @@ func TestLists(t *testing.T) {
 
 	got = command("", "unknown", "--limit", "1")
 	require.Equal(t, exitDone, got.status)
-	assert.Regexp(t, `(?m)^acme +inv/42 +charge_card +1 +no_answer +\S+ +5 +3$`, got.out)
+	assert.Regexp(t, `(?m)^acme +inv/42 +charge_card +1 +no_answer +\S+ +5 +3 +- +-$`, got.out)
 	assert.Contains(t, got.errors, "headgate resolve TENANT KEY")
 	assert.Contains(t, got.errors, "There may be more")
 }

@@ -99,7 +99,7 @@ func printTask(w io.Writer, v contract.TaskView) error {
 	for _, e := range v.Evidence {
 		list = append(list, "evidence", strings.Join(nonEmpty(e.Kind, e.Finding, e.Actor, e.Reference, e.Detail), ", "))
 	}
-	return pairs(w, append(list, "next", v.NextAction)...)
+	return pairs(w, append(list, "held", costText(v.Held), "next step", v.NextStep, "next", v.NextAction)...)
 }
 
 // printTasks writes one line a task.

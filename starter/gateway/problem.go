@@ -60,6 +60,8 @@ var kinds = map[string]kind{
 	"nothing_to_resolve": {409, "No outcome waits for a decision", contract.NextDoNotRetry},
 	"stale_version":      {409, "The reconciliation has moved on", contract.NextAskHuman},
 	"resolution_refused": {409, "The decision was refused", contract.NextAskHuman},
+	"decision_reused":    {422, "The decision's id belongs to another decision", contract.NextDoNotRetry},
+	"not_allowed":        {403, "The decision is not this actor's to make", contract.NextAskHuman},
 
 	// Verdicts of the budget.
 	"tenant_limit":           {429, "The tenant's queue is full", contract.NextDoNotRetry},

@@ -101,6 +101,7 @@ func openView(v *contract.TaskView, s *sighting) {
 		}
 		v.Reconciliation = &stand
 		v.ErrorClass, v.Detail, _ = strings.Cut(stand.Reason, ": ")
+		v.NextStep = nextStep(*v, stand)
 		setPhase(v, stand.Phase)
 		return
 	}
