@@ -190,7 +190,7 @@ func (w *world) reload() *State {
 func check(t *testing.T, s *State) {
 	used := map[string]int64{}
 	inFlight, queuedN, agents := map[string]int{}, map[string]int{}, map[string]int{}
-	depth, flying := 0, 0
+	depth, flying, held, asked := 0, 0, 0, map[string]int64{}
 	for _, it := range s.ordered() {
 		switch it.stand {
 		case leased:
@@ -202,6 +202,12 @@ func check(t *testing.T, s *State) {
 			}
 		case queued, delayed:
 			depth++
+			if it.req.Hold {
+				held++
+				asked[it.req.HoldOn]++
+				must(t, it.stand == delayed && it.delayAt == 0 && it.readyAt == 0, "a held task has no turn")
+				must(t, it.dueAt != 0 || it.due.IsZero(), "nobody looks after a held task")
+			}
 			queuedN[it.req.Tenant]++
 			if it.req.Deadline != nil {
 				must(t, it.req.Deadline.After(s.now), "an expired task waits")
@@ -209,11 +215,13 @@ func check(t *testing.T, s *State) {
 		}
 	}
 	must(t, depth == s.depth, "s.depth is not what the items say")
+	must(t, held == s.held, "s.held is not what the items say")
 	must(t, flying == s.inFlight, "s.inFlight is not what the items say")
 	for i := range s.resources {
 		r := &s.resources[i]
 		if r.Per == 0 {
 			must(t, used[r.Name] == r.used, r.Name)
+			must(t, asked[r.Name] == r.asked, r.Name)
 			must(t, r.used >= 0, r.Name)
 		} else {
 			must(t, r.level <= r.Burst, r.Name)
