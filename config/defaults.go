@@ -57,6 +57,11 @@ const (
 	DefaultProbeBase = time.Second
 	// DefaultProbeMax is probe.max: 1ms to 24h.
 	DefaultProbeMax = time.Minute
+
+	// DefaultApprovalExpires is approval.expires: 1s to 30 days.
+	DefaultApprovalExpires = 24 * time.Hour
+	minApprovalExpires     = time.Second
+	maxApprovalExpires     = 30 * 24 * time.Hour
 )
 
 // Bounds of the file itself. The YAML parser needs quadratic time for long

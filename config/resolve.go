@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -66,6 +64,7 @@ func (c *Config) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolv
 	if pinned.Cost, err = c.cost(op, payload); err != nil {
 		return contract.Resolved{}, err
 	}
+	pinned.Approval = approvalFor(op.Declared.Approval, payload)
 	return contract.Resolved{Operation: &pinned, Payload: payload, Hash: hash}, nil
 }
 
@@ -135,13 +134,10 @@ func (c *Config) cost(op *Operation, payload []byte) ([]admission.Cost, *Resolve
 	for i := range op.Costs {
 		rule := &op.Costs[i]
 		if vars == nil && !rule.constant() {
-			decoder := json.NewDecoder(bytes.NewReader(payload))
-			decoder.UseNumber()
-			var v any
-			if err := decoder.Decode(&v); err != nil {
+			var err error
+			if vars, err = payloadVars(payload); err != nil {
 				return nil, refuse(InvalidPayload, "the payload cannot be read: %v", err)
 			}
-			vars = map[string]any{"payload": numbers(v)}
 		}
 		cost, err := rule.amount(vars, c.Budget)
 		if err != nil {

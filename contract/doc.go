@@ -43,6 +43,9 @@ const (
 	UnknownSignal  = "unknown"  // Reconcile: only evidence or a person can go on
 )
 
+// ApproveUpdate is a person's decision before the first attempt of a Task.
+const ApproveUpdate = "approve"
+
 // Messages of the Reconcile workflow.
 const (
 	ResolveUpdate = "resolve"
@@ -68,12 +71,18 @@ const (
 	AgentAttribute     = "HeadgateAgent"
 )
 
+// WaitsForApproval is the phase attribute of an accepted task that waits for a
+// person, so that such tasks can be listed. It is no phase of its own.
+const WaitsForApproval = "approval"
+
 // Memo fields of a Task (set at its start) and of a Reconcile (kept current).
 const (
 	TicketMemo  = "ticket"
 	HashMemo    = "payload_hash"
 	VersionMemo = "version" // row version of a reconciliation
 	StandMemo   = "stand"   // Stand: what a reconciliation knows
+	// ApprovalMemo is an ApprovalStand: what a task asks a person.
+	ApprovalMemo = "approval"
 )
 
 // Error types of a Task that did not succeed; the details hold one TaskResult.
@@ -90,6 +99,7 @@ const (
 	InvalidError = "invalid" // the message breaks a rule of this package
 	ReusedError  = "reused"  // a decision: its ID has another content
 	RightsError  = "rights"  // a decision: not its actor's to make
+	ChangedError = "changed" // an approval: of another payload or declaration
 )
 
 // DefaultBudget is the pool that is used when none is named.

@@ -25,7 +25,8 @@ var rewrite = flag.Bool("rewrite", false, "add what is new to the golden files")
 // travel in them or are answered as they are. TestEveryStructHasAGolden finds
 // one that is missing.
 var messages = []any{
-	contract.AdmitReply{}, contract.AdmitRequest{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
+	contract.AdmitReply{}, contract.AdmitRequest{}, contract.Approval{}, contract.ApprovalDecision{}, contract.ApprovalReply{},
+	contract.ApprovalStand{}, contract.ApprovalView{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
 	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.ConfigureReply{},
 	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
 	contract.Deliveries{}, contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.Explanation{},

@@ -21,6 +21,8 @@ type Operation struct {
 	Replay    Replay       `json:"replay"`
 	Request   *HTTPRequest `json:"request,omitempty"` // type http
 	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
+	// Approval asks a person before the first attempt; nil: nobody is asked.
+	Approval *Approval `json:"approval,omitempty"`
 }
 
 // Retry bounds the attempts of one task.

@@ -47,6 +47,7 @@ type TaskView struct {
 	Retries         []Count            `json:"retries,omitempty"`
 	Evidence        []Evidence         `json:"evidence,omitempty"`
 	Reconciliation  *Stand             `json:"reconciliation,omitempty"`
+	Approval        *ApprovalStand     `json:"approval,omitempty"`  // while it waits for one
 	Held            []admission.Cost   `json:"held,omitempty"`      // what an unknown outcome keeps charged
 	NextStep        string             `json:"next_step,omitempty"` // what a person can safely do next
 	NextAction      string             `json:"next_action"`
