@@ -50,6 +50,8 @@ func decide[D decision, R any](ctx context.Context, g *Gateway, o order[D], done
 		return refuse("invalid_request", "%s", failure.Message())
 	case errors.As(err, &failure) && failure.Type() == contract.RightsError:
 		return about(o.view, refuse("not_allowed", "%s", failure.Message()))
+	case errors.As(err, &failure) && failure.Type() == contract.ChangedError:
+		return about(o.view, refuse("approval_mismatch", "%s; nothing has changed. Read the task again, and decide on what it shows", failure.Message()))
 	case errors.As(err, &failure):
 		return about(o.view, refuse("resolution_refused", "%s", firstLine(failure.Message())))
 	case notFound(err):

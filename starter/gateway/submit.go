@@ -109,6 +109,10 @@ func acceptedView(in contract.TaskInput, v admission.Verdict, now time.Time) con
 		Operation: in.Operation, Priority: in.Priority, PayloadHash: in.Hash, Accepted: &now,
 		Position: v.Position,
 	}
+	if in.Pinned.Approval != nil {
+		ask := contract.NewApprovalStand(*in.Pinned, in.Hash, now)
+		view.Approval, view.NextStep = &ask, approveStep
+	}
 	if v.Lease == nil && v.Reason != "" {
 		view.WaitingOn = []contract.Waiting{{Reason: string(v.Reason), Resource: v.Resource, Since: &now}}
 	}

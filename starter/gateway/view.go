@@ -28,6 +28,9 @@ func needsPast(s *sighting) bool {
 		_, told := resultOf(s.end)
 		return !told
 	}
+	if asksPerson(s) {
+		return false
+	}
 	// A task that seems to wait may have had attempts, one of which no worker has
 	// taken notice of yet.
 	return pendingEffect(s.task) == nil && reconciliation(s.task) == nil && info.GetHistoryLength() > attemptless
@@ -78,6 +81,7 @@ func indexView(s *sighting) contract.TaskView {
 //	last beat claimed                             claimed
 //	last beat dispatching or responded            dispatched
 //	reconciliation open                           reconciling or unknown, as its memo says
+//	a question to a person is open        accepted, waiting on approval
 //	an end that no worker has noticed             the phase before it
 //	otherwise                                     accepted
 func openView(v *contract.TaskView, s *sighting) {
@@ -106,6 +110,10 @@ func openView(v *contract.TaskView, s *sighting) {
 		return
 	}
 	setPhase(v, contract.PhaseAccepted)
+	if asksPerson(s) {
+		approvalView(v, s)
+		return
+	}
 	if attribute(s.task.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.PhaseAttribute) == string(contract.PhaseLeased) {
 		setPhase(v, contract.PhaseLeased) // granted; a worker will take notice
 	}
