@@ -93,6 +93,9 @@ func printTask(w io.Writer, v contract.TaskView) error {
 		"result", string(v.Result),
 		"payload hash", v.PayloadHash,
 	}
+	if a := v.Approval; a != nil {
+		list = append(list, "approval until", stamp(&a.Expires), "declaration", a.Digest, "version", fmt.Sprint(a.Version))
+	}
 	if s := v.Reconciliation; s != nil {
 		list = append(list, "look-ups", fmt.Sprint(s.Probes), "next look-up", stamp(s.NextProbe), "version", fmt.Sprint(s.Version))
 	}
