@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/admission"
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -98,6 +99,9 @@ func (g *Gateway) decideApproval(w http.ResponseWriter, r *http.Request, outcome
 	defer cancel()
 	s, view, err := g.mustFind(ctx, tenant, key)
 	if err != nil {
+		return err
+	}
+	if err := g.mayDecide(word.Actor, config.RightApprove, view); err != nil {
 		return err
 	}
 	id, run := s.run()

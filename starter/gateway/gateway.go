@@ -59,6 +59,7 @@ type Options struct {
 	Client     Temporal
 	Operations Operations
 	Policy     admission.Policy                     // of the same file, normalized; zero: nothing to compare the budget's with
+	People     config.People                        // who may decide what; empty: everybody everything
 	Log        *zap.Logger                          // nil: no log
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
@@ -70,6 +71,7 @@ type Gateway struct {
 	client     Temporal
 	operations Operations
 	policy     admission.Policy
+	people     config.People
 	digest     string // of policy; empty: none is known
 	log        *zap.Logger
 	budget     string
@@ -83,7 +85,7 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -114,6 +115,9 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 		return refuse("invalid_time", "until is in the past")
 	}
 	if err := checkWords(&order.Actor, order.Reason); err != nil {
+		return err
+	}
+	if err := g.mayDecide(order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)

@@ -9,6 +9,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.uber.org/zap"
 
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -27,6 +28,9 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	s, view, err := g.mustFind(ctx, tenant, key)
 	if err != nil {
+		return err
+	}
+	if err := g.mayDecide(word.Actor, config.RightResolve, view); err != nil {
 		return err
 	}
 	child := contract.ReconcileID(tenant, key, max(1, view.Attempts)) // closed: it may know the id
