@@ -57,6 +57,7 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 		d.Probe = readProbe(p)
 	}
 	d.Approval = readApproval(s.child("approval"), budget)
+	d.Intent = readIntent(s.child("intent"))
 	var costs []Cost
 	if f, ok := s.need("cost", "{calls: 1}, or {} if it uses no resource"); ok {
 		costs = readCosts(s.childOf(f), budget)

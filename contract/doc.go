@@ -23,6 +23,7 @@ const (
 	TaskWorkflow      = "Task"
 	BudgetWorkflow    = "Budget"
 	ReconcileWorkflow = "Reconcile"
+	IntentWorkflow    = "Intent"
 )
 
 // Messages of the Budget workflow.
@@ -81,6 +82,9 @@ const (
 	HashMemo    = "payload_hash"
 	VersionMemo = "version" // row version of a reconciliation
 	StandMemo   = "stand"   // Stand: what a reconciliation knows
+	ClaimMemo   = "claim"   // Claim: whose an intent is
+	// IntentMemo is a task's intent.
+	IntentMemo = "intent"
 	// ApprovalMemo is an ApprovalStand: what a task asks a person.
 	ApprovalMemo = "approval"
 )

@@ -30,6 +30,7 @@ var messages = []any{
 	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.ConfigureReply{},
 	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
 	contract.Deliveries{}, contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.Explanation{},
+	contract.Claim{}, contract.Intent{}, contract.IntentInput{},
 	contract.HTTPRequest{}, contract.Header{}, contract.LateEvidence{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
 	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
 	contract.ReportBatch{}, contract.ReportInput{}, contract.RequestBatch{}, contract.RequestInput{}, contract.Resolution{},

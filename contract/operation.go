@@ -23,6 +23,9 @@ type Operation struct {
 	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
 	// Approval asks a person before the first attempt; nil: nobody is asked.
 	Approval *Approval `json:"approval,omitempty"`
+	// Intent is what holds for requests with an intent. In a task's history it is
+	// there only if the task has one.
+	Intent *Intent `json:"intent,omitempty"`
 }
 
 // Retry bounds the attempts of one task.

@@ -34,6 +34,11 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 	if refused := t.resolve(ctx); refused != "" {
 		return t.end(ctx, contract.PhaseRejected, "invalid_request", refused)
 	}
+	// An intent is kept for its task until the ticket lapses.
+	if in.Intent != "" && !t.ticketGood(ctx) {
+		t.withdraw(ctx)
+		return t.end(ctx, contract.PhaseFailed, reasonIntentLapsed, "it was started too late: another task may have its intent")
+	}
 	// 2. Ask the budget, unless the gateway did and the ticket is good.
 	lease := t.ticket(ctx)
 	if lease == nil && !t.ticketGood(ctx) {
