@@ -76,6 +76,7 @@ func printTask(w io.Writer, v contract.TaskView) error {
 		"operation", v.Operation,
 		"priority", v.Priority.String(),
 		"agent", v.Agent,
+		"intent", v.Intent,
 		"phase", state,
 		"delivery", v.DeliveryState,
 		"execution", v.ExecutionState,

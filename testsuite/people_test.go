@@ -30,6 +30,8 @@ func TestPeople(t *testing.T) {
 		test func(ctx context.Context, t *testing.T, world *drill.World)
 	}{
 		{"nothing is sent before it is approved, and then once", testApprovals},
+		{"one intent is one effect, whatever its keys and words", testIntents},
+		{"one decision is one attempt", testDecisions},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(ctx, t, world) })
 	}

@@ -25,6 +25,9 @@ func (s *story) start(a *historypb.WorkflowExecutionStartedEventAttributes, at t
 	if in.Agent != "" {
 		parts = append(parts, "agent "+in.Agent)
 	}
+	if in.Intent != "" {
+		parts = append(parts, "intent "+in.Intent)
+	}
 	if in.Hash != "" {
 		parts = append(parts, "payload "+brief(in.Hash))
 	}

@@ -45,6 +45,7 @@ type Temporal interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+	TerminateWorkflow(ctx context.Context, workflowID, runID, reason string, details ...any) error
 	CancelWorkflowWithOptions(ctx context.Context, options client.CancelWorkflowOptions) error
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }

@@ -62,6 +62,7 @@ var kinds = map[string]kind{
 	"resolution_refused": {409, "The decision was refused", contract.NextAskHuman},
 	"nothing_to_approve": {409, "The task waits for no approval", contract.NextDoNotRetry},
 	"approval_mismatch":  {409, "The approval is of something else", contract.NextAskHuman},
+	"same_intent":        {409, "An earlier task has the same intent", contract.NextDoNotRetry},
 	"decision_reused":    {422, "The decision's id belongs to another decision", contract.NextDoNotRetry},
 	"not_allowed":        {403, "The decision is not this actor's to make", contract.NextAskHuman},
 

@@ -90,6 +90,9 @@ func refusedByServer(err error) bool {
 func startOptions(in contract.TaskInput, now time.Time) client.StartWorkflowOptions {
 	phase := contract.PhaseAccepted
 	memo := map[string]any{contract.TicketMemo: in.Ticket.ID, contract.HashMemo: in.Hash}
+	if in.Intent != "" {
+		memo[contract.IntentMemo] = in.Intent
+	}
 	switch {
 	case in.Pinned.Approval != nil:
 		phase = contract.WaitsForApproval
@@ -130,6 +133,7 @@ func details(in contract.TaskInput) string {
 	row("tenant", in.Tenant)
 	row("request key", in.Key)
 	row("agent", in.Agent)
+	row("intent", in.Intent)
 	row("operation", in.Operation)
 	row("priority", in.Priority.String())
 	if in.Deadline != nil {

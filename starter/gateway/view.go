@@ -54,6 +54,7 @@ func indexView(s *sighting) contract.TaskView {
 	v := contract.TaskView{
 		Task:            info.GetExecution().GetWorkflowId(),
 		PayloadHash:     s.hash(),
+		Intent:          memo[string](info.GetMemo(), contract.IntentMemo),
 		Accepted:        moment(info.GetStartTime()),
 		CancelRequested: s.task.GetWorkflowExtendedInfo().GetCancelRequested(),
 	}
