@@ -15,6 +15,7 @@ func TestRefuseOperations(t *testing.T) {
 		{name: "field misspelt", old: "type: http", new: "type: http\n    §tiemout: 3s", texts: []string{`no field "tiemout": did you mean "timeout"?`}},
 		{name: "field not built", old: "type: http", new: "type: http\n    §verify: true", texts: []string{`no field "verify"`}},
 		{name: "approval, nobody said when", old: "type: http", new: "type: http\n    §approval: {expires: §1h30, resource: §human}", texts: []string{"required is missing", "not a duration", `no resource "human"`}},
+		{name: "escalation", old: "type: http", new: "type: http\n    escalate_after: §0s", texts: []string{"write 1s to 720h"}},
 		{name: "approval, never", old: "type: http", new: "type: http\n    approval: {required: §false, expires: §0s}", texts: []string{"remove the section", "out of range"}},
 		{name: "approval, a rule that is none", old: "type: http", new: "type: http\n    approval: {required: §payload.amount + 1}", texts: []string{"it must give true or false"}},
 		{name: "approval, a number", old: "type: http", new: "type: http\n    approval: {required: §1, §by: ann}", texts: []string{"remove the section", `no field "by"`}},

@@ -56,6 +56,7 @@ type Stand struct {
 	Probes    int        `json:"probes"`
 	LastProbe *Evidence  `json:"last_probe,omitempty"`
 	NextProbe *time.Time `json:"next_probe,omitempty"` // nil: none is planned
+	Overdue   bool       `json:"overdue,omitempty"`    // unknown for longer than the operation wants
 	// Cost is what the attempt had reserved.
 	Cost []admission.Cost `json:"cost,omitempty"`
 }

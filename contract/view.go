@@ -95,6 +95,8 @@ func NextAction(p Phase) string {
 type TaskPage struct {
 	Tasks  []TaskView `json:"tasks"`
 	Cursor string     `json:"cursor,omitempty"` // empty: the last page
+	// Overdue counts the tasks of the page that are unknown for too long.
+	Overdue int `json:"overdue,omitempty"`
 }
 
 // Event is one line of a task's timeline.

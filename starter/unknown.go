@@ -51,7 +51,11 @@ func printUnknown(c *cobra.Command, tasks []contract.TaskView, now time.Time) er
 	for _, v := range tasks {
 		row := []string{v.Tenant, v.Key, v.Operation, fmt.Sprint(v.Attempts), v.ErrorClass, age(v.Accepted, now), "", "", costText(v.Held), v.NextStep}
 		if s := v.Reconciliation; s != nil {
-			row[5], row[6], row[7] = age(&s.Since, now), fmt.Sprint(s.Probes), fmt.Sprint(s.Version)
+			since := age(&s.Since, now)
+			if s.Overdue {
+				since += " (overdue)"
+			}
+			row[5], row[6], row[7] = since, fmt.Sprint(s.Probes), fmt.Sprint(s.Version)
 		}
 		rows = append(rows, row)
 	}

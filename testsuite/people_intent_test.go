@@ -100,7 +100,7 @@ func testDecisions(ctx context.Context, t *testing.T, world *drill.World) {
 
 		word := contract.Resolution{ID: "d-1", Actor: "mara", Outcome: contract.Happened, Evidence: "the provider's ledger has it", Version: stand.Version}
 		others := word
-		others.ID, others.Outcome = "d-2", contract.FailedFinding
+		others.ID, others.Actor, others.Evidence = "d-2", "tom", "the provider told me"
 		ask := func(w contract.Resolution) drill.Answer {
 			answer, err := s.Door.Resolve(ctx, s.Tenant, "doubt", w)
 			require.NoError(t, err)
@@ -126,11 +126,11 @@ func testDecisions(ctx context.Context, t *testing.T, world *drill.World) {
 			}
 			require.Equal(t, want, a.Status, "%d: %s %s", i, a.Problem.Reason, a.Problem.Detail)
 		}
-		won, phase := word, contract.PhaseSucceeded
+		won := word
 		if !first {
-			won, phase = others, contract.PhaseFailed
+			won = others
 		}
-		if err := s.Until(ctx, "doubt", phase); err != nil {
+		if err := s.Until(ctx, "doubt", contract.PhaseSucceeded); err != nil {
 			return err
 		}
 		require.Equal(t, http.StatusOK, ask(won).Status, "after the end, too")
@@ -140,5 +140,5 @@ func testDecisions(ctx context.Context, t *testing.T, world *drill.World) {
 		require.Equal(t, []any{http.StatusUnprocessableEntity, "decision_reused"}, []any{a.Status, a.Problem.Reason})
 		_, err = s.Provider.Release(ctx, "*")
 		return err
-	}})
+	}, Ends: []drill.End{{Keys: []string{"doubt"}, Phase: contract.PhaseSucceeded, Effects: 1}}})
 }

@@ -28,6 +28,9 @@ func Reconcile(ctx workflow.Context, in contract.ReconcileInput) (contract.Recon
 		return contract.ReconcileResult{}, err
 	}
 	r.publish(ctx)
+	if in.Operation.EscalateAfter > 0 && !r.stand.Overdue {
+		workflow.Go(ctx, r.escalate)
+	}
 	if err := r.run(ctx); err != nil {
 		return contract.ReconcileResult{}, err
 	}

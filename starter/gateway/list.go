@@ -72,6 +72,9 @@ func (g *Gateway) page(w http.ResponseWriter, r *http.Request, f filter) error {
 	for _, v := range views {
 		if v.Task != "" && (f.phase == "" || v.Phase == f.phase) && (!f.approval || v.Approval != nil) {
 			page.Tasks = append(page.Tasks, v)
+			if v.Reconciliation != nil && v.Reconciliation.Overdue {
+				page.Overdue++
+			}
 		}
 	}
 	return reply(w, http.StatusOK, page)
