@@ -45,6 +45,18 @@ func (a *answers) refuse(err error) {
 	}
 }
 
+// F7: null is a result, and not the absence of one.
+func TestNullIsAResult(t *testing.T) {
+	s := newStage(t)
+	s.outcome = func(int) (contract.Outcome, error) {
+		return contract.Outcome{Class: admission.Succeeded, Result: []byte("null")}, nil
+	}
+	res := s.run(input(operation()))
+	require.Equal(t, contract.PhaseSucceeded, res.Phase)
+	require.True(t, res.Available)
+	require.JSONEq(t, "null", string(res.Result))
+}
+
 // F7: a decision about one attempt is worth one attempt. The row version goes on
 // over the reconciliations of a task, so that no old decision fits a new doubt,
 // and an ID is used once.
