@@ -229,7 +229,7 @@ func (s *State) Ask(now time.Time, r Request, admit bool) {
 	if it := s.items[key]; it != nil {
 		it.confirmed = true
 		if it.req.Hold && !r.Hold && it.stand == delayed {
-			s.approve(it, r.NotBefore)
+			s.approve(it, r)
 		}
 		if it.stand == leased || it.stand == ended {
 			s.send(it, s.now) // it asks, so it has not heard

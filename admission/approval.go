@@ -42,11 +42,16 @@ func (s *State) countHeld(it *item, n int) {
 	}
 }
 
-// approve puts a held item into the queue, where it waits from now on.
-func (s *State) approve(it *item, notBefore *time.Time) {
+// approve puts a held item into the queue, where it waits from now on, by the
+// times of the request that asks again.
+func (s *State) approve(it *item, r Request) {
 	s.countHeld(it, -1)
-	it.req.Hold, it.req.HoldOn, it.req.NotBefore = false, "", notBefore
-	it.arrival = later(s.now, notBefore)
+	s.deadlines.remove(it)
+	it.req.Hold, it.req.HoldOn, it.req.NotBefore, it.req.Deadline = false, "", r.NotBefore, r.Deadline
+	if r.Deadline != nil {
+		s.deadlines.fix(it)
+	}
+	it.arrival = later(s.now, r.NotBefore)
 	if it.arrival.After(s.now) {
 		s.waiting.fix(it)
 		return

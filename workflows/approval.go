@@ -57,6 +57,7 @@ func (t *task) awaitApproval(ctx workflow.Context) *ending {
 			return t.unasked(ctx, &ending{contract.PhaseCancelled, reasonCancelled, "cancelled while it waited for an approval"})
 		case d.Outcome == contract.Approved:
 			stop()
+			t.bound()
 			setPhase(ctx, contract.PhaseAccepted)
 			t.waiting = true
 			t.requestApproved(ctx)
@@ -67,6 +68,14 @@ func (t *task) awaitApproval(ctx workflow.Context) *ending {
 			return t.unasked(ctx, &ending{contract.PhaseExpired, reasonApprovalExpired,
 				"nobody approved it within " + t.op.Approval.Expires.String() + "; nothing was dispatched"})
 		}
+	}
+}
+
+// bound makes the approval's end the task's deadline: what was approved is not
+// dispatched at some later time, when it may not be right any more.
+func (t *task) bound() {
+	if ends := t.asking.stand.Expires; t.in.Deadline == nil || ends.Before(*t.in.Deadline) {
+		t.in.Deadline = &ends
 	}
 }
 

@@ -33,6 +33,7 @@ func TestApproval(t *testing.T) {
 	const id = "task/acme/k/1"
 	t.Run("approved, it asks for capacity and runs", func(t *testing.T) {
 		s := newStage(t)
+		began := s.Now()
 		s.outcome = func(int) (contract.Outcome, error) { return succeeded() }
 		a := &answers{t: t, s: s}
 		s.RegisterDelayedCallback(func() {
@@ -45,7 +46,20 @@ func TestApproval(t *testing.T) {
 		require.Equal(t, 1, a.taken)
 		require.Len(t, s.effects, 1)
 		require.Len(t, s.requests, 1)
+		require.Equal(t, 24*time.Hour, s.requests[0].Deadline.Sub(began).Round(time.Minute), "the approval's end is the task's")
+		require.True(t, s.requests[0].Deadline.Equal(*s.effects[0].Deadline))
 		require.Equal(t, []any{1, false, false, ""}, []any{s.requests[0].Attempt, s.requests[0].Hold, s.requests[0].Admit, s.requests[0].HoldOn})
+	})
+	t.Run("approved, it waits for capacity until the approval is over", func(t *testing.T) {
+		s := newStage(t)
+		a := &answers{t: t, s: s}
+		s.asked = func(r contract.AttemptRequest) { // as the budget does at the deadline
+			s.SignalWorkflow(contract.DecisionSignal, contract.Decision{Attempt: r.Attempt, Reason: admission.Expired, Detail: "the deadline passed"})
+		}
+		s.RegisterDelayedCallback(func() { a.send(id, contract.ApproveUpdate, approval()) }, time.Hour)
+		res := s.run(held(approvedOperation()))
+		require.Equal(t, contract.PhaseExpired, res.Phase)
+		require.Empty(t, s.effects)
 	})
 	t.Run("declined, it has had no effect", func(t *testing.T) {
 		s := newStage(t)

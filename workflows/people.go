@@ -27,9 +27,12 @@ func checkDecision(id, actor, evidence, tenant, agent string) error {
 	return nil
 }
 
-// decided lists the decisions that were made about attempts of the task so far.
+// decided lists the decisions that were made about the task so far.
 func (t *task) decided() []string {
 	var ids []string
+	if id := t.asking.decision.ID; id != "" {
+		ids = append(ids, id)
+	}
 	for _, e := range t.result.Evidence {
 		if e.Decision != "" {
 			ids = append(ids, e.Decision)

@@ -256,7 +256,7 @@ func (r *reconciliation) validateResolve(_ workflow.Context, in contract.Resolut
 	}
 	switch {
 	case slices.Contains(r.in.Decided, in.ID):
-		return refuse(contract.ReusedError, "the decision %q was made about an earlier attempt", in.ID)
+		return refuse(contract.ReusedError, "the decision %q was made before", in.ID)
 	case r.verdict != "":
 		return refuse(contract.StaleError, "it is decided: %s", r.verdict)
 	case in.Version != r.stand.Version:
