@@ -20,7 +20,7 @@ import (
 )
 
 // asking is a configuration whose operation asks a person.
-type asking struct{ operations }
+type asking struct{}
 
 func (asking) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError) {
 	out, wrong := operations{}.ResolveE(in, now)

@@ -86,11 +86,11 @@ func TestSameIntentAtOnce(t *testing.T) {
 func TestIntentIsTakenOver(t *testing.T) {
 	result := func(phase contract.Phase, kind string) ([]*historypb.HistoryEvent, enumspb.WorkflowExecutionStatus) {
 		end := &script{}
-		switch {
-		case phase == contract.PhaseSucceeded:
+		switch phase {
+		case contract.PhaseSucceeded:
 			end.succeed(contract.TaskResult{Phase: phase})
 			return end.events, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-		case phase == contract.PhaseCancelled:
+		case contract.PhaseCancelled:
 			end.cancel(contract.TaskResult{Phase: phase})
 			return end.events, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
 		}
