@@ -77,6 +77,7 @@ func printTask(w io.Writer, v contract.TaskView) error {
 		"priority", v.Priority.String(),
 		"agent", v.Agent,
 		"intent", v.Intent,
+		"same intent", sameIntentText(v),
 		"phase", state,
 		"delivery", v.DeliveryState,
 		"execution", v.ExecutionState,
@@ -104,6 +105,13 @@ func printTask(w io.Writer, v contract.TaskView) error {
 		list = append(list, "evidence", strings.Join(nonEmpty(e.Kind, e.Finding, e.Actor, e.Reference, e.Detail), ", "))
 	}
 	return pairs(w, append(list, "held", costText(v.Held), "next step", v.NextStep, "next", v.NextAction)...)
+}
+
+func sameIntentText(v contract.TaskView) string {
+	if !v.SameIntent {
+		return ""
+	}
+	return "this is the earlier task that has it; nothing was stored for the key that was sent"
 }
 
 // printTasks writes one line a task.
