@@ -41,7 +41,7 @@ type Item struct {
 	StartBy   *int64  `json:"y,omitempty"`
 	Confirmed bool    `json:"o,omitempty"`
 	Grace     bool    `json:"e,omitempty"`
-	Hold      bool    `json:"v,omitempty"`
+	Hold      bool    `json:"j,omitempty"`
 	Due       *int64  `json:"u,omitempty"`
 	Deliver   *int64  `json:"r,omitempty"`
 	Tries     int     `json:"q,omitempty"`
