@@ -47,6 +47,7 @@ type State struct {
 	classOf   map[string]*class
 	oldest    heap[*tenant] // tenants that could run something, by their oldest task
 	depth     int           // waiting tasks
+	held      int           // of these, for a person
 	inFlight  int
 	items     map[attempt]*item
 	eldest    *item // of all items, by age
@@ -156,7 +157,10 @@ func (s *State) add(r Request) *item {
 	t := s.tenant(r.Tenant)
 	r.Hash = fingerprint(r.Hash)
 	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, tenant: t, agent: t.agent(r.Agent), class: s.classFor(r.Operation, r.Cost)}
-	if r.NotBefore != nil && r.NotBefore.After(s.now) {
+	switch {
+	case r.Hold:
+		it.stand = delayed
+	case r.NotBefore != nil && r.NotBefore.After(s.now):
 		it.arrival, it.stand = *r.NotBefore, delayed
 	}
 	s.insert(it)
@@ -178,7 +182,12 @@ func (s *State) insert(it *item) {
 	if it.req.Deadline != nil {
 		s.deadlines.fix(it)
 	}
-	if it.stand == delayed {
+	switch {
+	case it.req.Hold:
+		s.countHeld(it, 1)
+		s.audit(it, s.now.Add(HoldAudit))
+		return
+	case it.stand == delayed:
 		s.waiting.fix(it)
 		return
 	}
@@ -207,6 +216,9 @@ func (s *State) leave(it *item) {
 		s.active -= t.Weight
 	}
 	s.deadlines.remove(it)
+	if it.req.Hold {
+		s.countHeld(it, -1)
+	}
 	if it.stand == delayed {
 		s.waiting.remove(it)
 		return

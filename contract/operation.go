@@ -21,6 +21,14 @@ type Operation struct {
 	Replay    Replay       `json:"replay"`
 	Request   *HTTPRequest `json:"request,omitempty"` // type http
 	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
+	// EscalateAfter makes a doubt overdue that only a person can end: it is logged
+	// and shown, and decides nothing. Zero: never.
+	EscalateAfter Duration `json:"escalate_after,omitempty"`
+	// Approval asks a person before the first attempt; nil: nobody is asked.
+	Approval *Approval `json:"approval,omitempty"`
+	// Intent is what holds for requests with an intent. In a task's history it is
+	// there only if the task has one.
+	Intent *Intent `json:"intent,omitempty"`
 }
 
 // Retry bounds the attempts of one task.

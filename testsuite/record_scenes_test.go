@@ -57,6 +57,7 @@ func scenes(t *testing.T) []scene {
 		pauseScene(t),
 		directScene(t),
 		doubtScene(t),
+		askedScene(t),
 		borrowed(t, "A2"), // its lapsed ticket has the budget inspect a holder
 		borrowed(t, "A4",
 			recording{"task/worker-lost-before-checkpoint", "task/a4/k", []string{markFirst, "effect", "report", "request", "decision", "effect", markSucceeded}}),

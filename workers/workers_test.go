@@ -58,7 +58,7 @@ func TestRoleTable(t *testing.T) {
 		workflows, activities []string
 		budget, effects       bool
 	}{
-		{"control", "headgate-control", []string{"Task", "Budget", "Reconcile"},
+		{"control", "headgate-control", []string{"Task", "Budget", "Intent", "Reconcile"},
 			[]string{"resolve-operation", "report", "request", "deliver", "audit"}, true, false},
 		{"http", "headgate-effects-http", nil, []string{"effect", "probe"}, false, true},
 	} {

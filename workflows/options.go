@@ -18,6 +18,9 @@ const (
 	// controlFor bounds the retries of a message to the budget. It is long: the
 	// message is how leases come back.
 	controlFor = 24 * time.Hour
+	// intentAgain is the wait between looks at the task of an intent whose window
+	// is over.
+	intentAgain = time.Hour
 	// probeAgainMax is the longest wait between look-ups once a person is asked.
 	probeAgainMax = time.Hour
 )

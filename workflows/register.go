@@ -19,5 +19,6 @@ type Registry interface {
 func Register(r Registry) {
 	r.RegisterWorkflowWithOptions(Task, workflow.RegisterOptions{Name: contract.TaskWorkflow})
 	r.RegisterWorkflowWithOptions(Budget, workflow.RegisterOptions{Name: contract.BudgetWorkflow})
+	r.RegisterWorkflowWithOptions(Intent, workflow.RegisterOptions{Name: contract.IntentWorkflow})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: contract.ReconcileWorkflow})
 }
