@@ -22,6 +22,7 @@ import (
 //	the queue is at its hard limit         queue_full             (critical: until the reserve is full)
 //	at its soft limit, and the tenant has
 //	more than its share, or it is low      over_share             (not for critical)
+//	no person is free to be asked          approvals_full         (held tasks only)
 func (s *State) Refusal(now time.Time, r Request) (Verdict, bool) {
 	if now.Before(s.now) {
 		now = s.now
@@ -49,7 +50,10 @@ func (s *State) Refusal(now time.Time, r Request) (Verdict, bool) {
 		}
 		return v, true
 	}
-	return s.overload(now, r, t)
+	if v, refused := s.overload(now, r, t); refused {
+		return v, true
+	}
+	return s.holdRefusal(r)
 }
 
 // overload is the part of Refusal that looks at what waits.
@@ -80,7 +84,7 @@ func (s *State) overload(now time.Time, r Request, t *tenant) (Verdict, bool) {
 		}
 	}
 	if r.Deadline != nil && s.depth > 0 {
-		wait := s.wait(t, t.queued+1)
+		wait := s.wait(t, t.queued-t.held+1)
 		if start := later(now, r.NotBefore); wait > 0 && now.Add(wait).After(*r.Deadline) && !start.After(*r.Deadline) {
 			v, _ := refuse(DeadlineUnattainable, wait-r.Deadline.Sub(now), "the estimated wait is %s, the deadline is in %s", wait.Round(time.Second), r.Deadline.Sub(now).Round(time.Second))
 			v.Estimate, v.OwnBacklog = Duration(wait), 2*t.queued > s.depth
@@ -207,8 +211,12 @@ func (s *State) verdict(it *item) Verdict {
 		return v
 	}
 	t := it.tenant
-	v.Position, v.Estimate = t.queued, Duration(s.wait(t, t.queued))
 	v.Reason, v.Resource = s.waitsOn(it)
+	if v.Reason == Approval {
+		v.Action = Defer
+		return v
+	}
+	v.Position, v.Estimate = t.queued-t.held, Duration(s.wait(t, t.queued-t.held))
 	held := v.Reason == TenantPaused || v.Reason == NotYet || v.Reason == BreakerOpen || v.Reason == ProviderHold || v.Reason == UnknownCeiling || v.Reason == OperationFrozen
 	if held || s.depth > s.policy.Queue.Hard {
 		v.Action = Defer
@@ -224,6 +232,9 @@ func (s *State) Ask(now time.Time, r Request, admit bool) {
 	key := attempt{r.Task, r.Attempt}
 	if it := s.items[key]; it != nil {
 		it.confirmed = true
+		if it.req.Hold && !r.Hold && it.stand == delayed {
+			s.approve(it, r)
+		}
 		if it.stand == leased || it.stand == ended {
 			s.send(it, s.now) // it asks, so it has not heard
 		}

@@ -239,10 +239,14 @@ func (s *State) Inspected(now time.Time, in Inspection, holder Holder, ticket st
 		it.confirmed = true
 		if it.stand == leased {
 			s.audit(it, it.granted.Add(it.leaseFor()))
+		} else if it.req.Hold {
+			s.audit(it, s.now.Add(HoldAudit))
 		}
 	case holder == HolderOpen && it.confirmed:
 		if it.stand == leased {
 			s.audit(it, s.now.Add(AuditAgain))
+		} else if it.req.Hold {
+			s.audit(it, s.now.Add(HoldAudit))
 		}
 	default:
 		s.remove(it, nil)

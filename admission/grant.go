@@ -265,6 +265,6 @@ func (s *State) wait(t *tenant, position int) time.Duration {
 		return 0
 	}
 	weights := max(s.active, t.Weight)
-	ahead := min(mulDiv(int64(position), weights, t.Weight), int64(s.depth+1))
+	ahead := min(mulDiv(int64(position), weights, t.Weight), int64(s.depth-s.held+1))
 	return time.Duration(mulDiv(ahead, int64(s.drain.Interval), 1))
 }

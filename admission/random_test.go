@@ -24,6 +24,7 @@ type world struct {
 	doubt []string  // tasks that said so
 
 	freezes bool // op1 is frozen now and then
+	asks    bool // some tasks wait for a person
 }
 
 func testPolicy() Policy {
@@ -66,7 +67,34 @@ func (w *world) request() Request {
 		d := w.now.Add(time.Duration(w.rng.Intn(20)) * time.Second)
 		r.NotBefore = &d
 	}
+	if w.asks && w.rng.Intn(4) == 0 {
+		r.Hold, r.HoldOn = true, []string{"", "pages"}[w.rng.Intn(2)]
+	}
 	return r
+}
+
+// decide has a person approve or decline some of the tasks that are held and
+// open, in every state of one.
+func (w *world) decide(most int, states ...*State) {
+	for _, it := range states[0].ordered() {
+		if most == 0 || !it.req.Hold || it.stand != delayed || w.open[it.req.Task] == "" {
+			continue
+		}
+		most--
+		r, declined := it.req, w.rng.Intn(3) == 0
+		r.Hold, r.HoldOn = false, ""
+		if r.Deadline == nil && w.rng.Intn(2) == 0 {
+			d := w.now.Add(time.Minute)
+			r.Deadline = &d
+		}
+		for _, s := range states {
+			if declined {
+				s.Report(w.now, Report{Task: r.Task, Attempt: r.Attempt, Kind: Withdrawn})
+			} else {
+				s.Ask(w.now, r, false)
+			}
+		}
+	}
 }
 
 // step makes a move and looks at everything.
@@ -140,6 +168,9 @@ func (w *world) move() {
 				break
 			}
 		}
+	}
+	if w.asks && w.rng.Intn(3) == 0 {
+		w.decide(1+w.rng.Intn(2), w.s)
 	}
 	w.carry(w.s.Advance(w.now))
 }
@@ -217,10 +248,11 @@ func check(t *testing.T, s *State) {
 	checkDoubts(t, s)
 	used := map[string]int64{}
 	inFlight, queuedN, agents := map[string]int{}, map[string]int{}, map[string]int{}
-	depth, flying := 0, 0
+	depth, flying, held, asked := 0, 0, 0, map[string]int64{}
 	for _, it := range s.ordered() {
 		switch it.stand {
 		case leased:
+			must(t, !it.req.Hold, "a held task has a lease")
 			flying++
 			inFlight[it.req.Tenant]++
 			agents[it.req.Tenant+"/"+it.req.Agent]++
@@ -229,6 +261,12 @@ func check(t *testing.T, s *State) {
 			}
 		case queued, delayed:
 			depth++
+			if it.req.Hold {
+				held++
+				asked[it.req.HoldOn]++
+				must(t, it.stand == delayed && it.delayAt == 0 && it.readyAt == 0, "a held task has no turn")
+				must(t, it.dueAt != 0 || it.due.IsZero(), "nobody looks after a held task")
+			}
 			queuedN[it.req.Tenant]++
 			if it.req.Deadline != nil {
 				must(t, it.req.Deadline.After(s.now), "an expired task waits")
@@ -236,11 +274,13 @@ func check(t *testing.T, s *State) {
 		}
 	}
 	must(t, depth == s.depth, "s.depth is not what the items say")
+	must(t, held == s.held, "s.held is not what the items say")
 	must(t, flying == s.inFlight, "s.inFlight is not what the items say")
 	for i := range s.resources {
 		r := &s.resources[i]
 		if r.Per == 0 {
 			must(t, used[r.Name] == r.used, r.Name)
+			must(t, asked[r.Name] == r.asked, r.Name)
 			must(t, r.used >= 0, r.Name)
 		} else {
 			must(t, r.level <= r.Burst, r.Name)
@@ -294,6 +334,7 @@ func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 	for seed := range int64(40) {
 		w := newWorld(t, seed)
 		w.freezes = seed%2 == 0
+		w.asks = seed%2 == 1
 		for range 600 {
 			w.step()
 		}
@@ -306,6 +347,7 @@ func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 		}
 		for round := 0; w.s.depth+w.s.inFlight > 0 && round < 5000; round++ {
 			w.now = w.now.Add(2 * time.Second)
+			w.decide(-1, w.s)
 			w.carry(w.s.Advance(w.now))
 			for _, it := range w.s.leases() {
 				if it.confirmed && !it.grace {
@@ -325,6 +367,7 @@ func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 func TestRestoreBehavesTheSame(t *testing.T) {
 	for seed := range int64(30) {
 		w := newWorld(t, seed)
+		w.asks = seed%2 == 1
 		for range 300 {
 			w.step()
 		}
@@ -334,6 +377,12 @@ func TestRestoreBehavesTheSame(t *testing.T) {
 			r := w.request()
 			va, vb := a.Admit(w.now, r), b.Admit(w.now, r)
 			require.Equal(t, va, vb)
+			if r.Hold && va.Accepted() {
+				w.open[r.Task] = va.Ticket
+			}
+			if i%3 == 0 {
+				w.decide(1, a, b)
+			}
 			if i%10 == 0 {
 				raw, err := json.Marshal(b.Snapshot())
 				require.NoError(t, err)

@@ -17,6 +17,7 @@ type Kind struct {
 	Priority  Priority `json:"priority,omitempty"`
 	Resources []string `json:"resources,omitempty"`
 	LeaseFor  Duration `json:"lease_for,omitempty"`
+	HoldOn    string   `json:"hold_on,omitempty"`
 }
 
 // Item is one attempt, short: ten thousand of them fit into one payload. Times
@@ -40,6 +41,7 @@ type Item struct {
 	StartBy   *int64  `json:"y,omitempty"`
 	Confirmed bool    `json:"o,omitempty"`
 	Grace     bool    `json:"e,omitempty"`
+	Hold      bool    `json:"j,omitempty"`
 	Due       *int64  `json:"u,omitempty"`
 	Deliver   *int64  `json:"r,omitempty"`
 	Tries     int     `json:"q,omitempty"`
@@ -82,7 +84,7 @@ func newKinds() *kinds { return &kinds{number: map[string]int{}} }
 
 func (k *kinds) of(r Request) int {
 	key := make([]byte, 0, 128)
-	for _, s := range []string{r.Tenant, r.Agent, r.Operation, r.Priority.String(), r.LeaseFor.String()} {
+	for _, s := range []string{r.Tenant, r.Agent, r.Operation, r.Priority.String(), r.LeaseFor.String(), r.HoldOn} {
 		key = append(append(key, s...), 0)
 	}
 	for _, c := range r.Cost {
@@ -91,7 +93,7 @@ func (k *kinds) of(r Request) int {
 	if n, ok := k.number[string(key)]; ok {
 		return n
 	}
-	kind := Kind{Tenant: r.Tenant, Agent: r.Agent, Operation: r.Operation, Priority: r.Priority, LeaseFor: r.LeaseFor}
+	kind := Kind{Tenant: r.Tenant, Agent: r.Agent, Operation: r.Operation, Priority: r.Priority, LeaseFor: r.LeaseFor, HoldOn: r.HoldOn}
 	for _, c := range r.Cost {
 		kind.Resources = append(kind.Resources, c.Resource)
 	}
@@ -105,7 +107,7 @@ func (k *kinds) item(it *item, now time.Time) Item {
 	r := it.req
 	rec := Item{Kind: k.of(r), Attempt: r.Attempt, Seq: it.seq, Stand: it.stand.row(), Arrival: int64(it.arrival.Sub(now)), Hash: r.Hash,
 		Deadline: since(r.Deadline, now), NotBefore: since(r.NotBefore, now), Charge: it.charge, Ticket: it.ticket,
-		Confirmed: it.confirmed, Grace: it.grace, Tries: it.tries, Again: it.again, Refuse: it.refuse, Detail: it.detail, Retry: it.retry}
+		Confirmed: it.confirmed, Grace: it.grace, Hold: r.Hold, Tries: it.tries, Again: it.again, Refuse: it.refuse, Detail: it.detail, Retry: it.retry}
 	if rec.Attempt == 1 {
 		rec.Attempt = 0
 	}
@@ -124,7 +126,7 @@ func (k *kinds) item(it *item, now time.Time) Item {
 	}
 	if due := it.due; !due.IsZero() {
 		rec.Due = since(&due, now)
-	} else if it.stand == leased || !it.confirmed {
+	} else if it.stand == leased || !it.confirmed || r.Hold {
 		rec.Due = since(&now, now) // an inspection was under way
 	}
 	if it.deliver {
@@ -155,7 +157,7 @@ func (s *State) restoreItem(rec Item, kind Kind) error {
 		return &t
 	}
 	r := Request{Task: rec.Task, Attempt: max(rec.Attempt, 1), Tenant: kind.Tenant, Agent: kind.Agent, Operation: kind.Operation,
-		Priority: kind.Priority, Hash: rec.Hash, LeaseFor: kind.LeaseFor, Deadline: at(rec.Deadline), NotBefore: at(rec.NotBefore)}
+		Priority: kind.Priority, Hash: rec.Hash, LeaseFor: kind.LeaseFor, Hold: rec.Hold, HoldOn: kind.HoldOn, Deadline: at(rec.Deadline), NotBefore: at(rec.NotBefore)}
 	if !rec.Whole {
 		r.Task = "task/" + kind.Tenant + "/" + rec.Task
 	}

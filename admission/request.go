@@ -96,6 +96,11 @@ type Request struct {
 	Cost      []Cost     `json:"cost,omitempty"`     // at most one entry a resource
 	Deadline  *time.Time `json:"deadline,omitempty"` // nil: none
 	NotBefore *time.Time `json:"not_before,omitempty"`
+	// Hold keeps the task back until it asks again without: a person decides
+	// first. HoldOn names a concurrent resource whose slots bound how many tasks
+	// are held at one time; empty: none does.
+	Hold   bool   `json:"hold,omitempty"`
+	HoldOn string `json:"hold_on,omitempty"`
 	// LeaseFor is the longest time that an attempt should hold its lease before
 	// the holder is looked at. Zero: one minute.
 	LeaseFor Duration `json:"lease_for,omitempty"`
@@ -139,6 +144,8 @@ const (
 	Capacity              Reason = "capacity"
 	TurnWait              Reason = "turn"       // capacity exists, others are served first
 	NotYet                Reason = "not_before" // its time has not come
+	Approval              Reason = "approval"   // a person decides first
+	ApprovalsFull         Reason = "approvals_full"
 	TenantInFlight        Reason = "tenant_in_flight"
 	AgentInFlight         Reason = "agent_in_flight"
 )

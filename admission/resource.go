@@ -9,7 +9,8 @@ import (
 // resource is the use of one Resource.
 type resource struct {
 	Resource
-	used int64 // concurrent
+	used  int64 // concurrent
+	asked int64 // concurrent: tasks that are held on it
 
 	// Concurrent and adaptive: the limit in force, successes since it last grew,
 	// when it last shrank, and until when the provider wants nothing.

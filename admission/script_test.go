@@ -276,6 +276,7 @@ func (sc *script) each(a args, do func(Request) string) string {
 			n, v, _ := strings.Cut(c, ":")
 			r.Cost = append(r.Cost, Cost{n, int64(number(v))})
 		}
+		r.Hold, r.HoldOn = a.get("hold", "") != "", strings.TrimPrefix(a.get("hold", ""), "yes")
 		if d := a.get("deadline", ""); d != "" {
 			at := start.Add(duration(d))
 			r.Deadline = &at

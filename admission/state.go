@@ -47,6 +47,7 @@ type State struct {
 	classOf   map[string]*class
 	oldest    heap[*tenant] // tenants that could run something, by their oldest task
 	depth     int           // waiting tasks
+	held      int           // of these, for a person
 	inFlight  int
 	items     map[attempt]*item
 	eldest    *item // of all items, by age
@@ -179,7 +180,10 @@ func (s *State) add(r Request) *item {
 	again := s.doubtOf[r.Task] != nil
 	it := &item{req: r, seq: s.seq, arrival: s.now, stand: queued, again: again, tenant: t, agent: t.agent(r.Agent),
 		class: s.classFor(r.Operation, r.Cost, again)}
-	if r.NotBefore != nil && r.NotBefore.After(s.now) {
+	switch {
+	case r.Hold:
+		it.stand = delayed
+	case r.NotBefore != nil && r.NotBefore.After(s.now):
 		it.arrival, it.stand = *r.NotBefore, delayed
 	}
 	s.insert(it)
@@ -201,7 +205,12 @@ func (s *State) insert(it *item) {
 	if it.req.Deadline != nil {
 		s.deadlines.fix(it)
 	}
-	if it.stand == delayed {
+	switch {
+	case it.req.Hold:
+		s.countHeld(it, 1)
+		s.audit(it, s.now.Add(HoldAudit))
+		return
+	case it.stand == delayed:
 		s.waiting.fix(it)
 		return
 	}
@@ -230,6 +239,9 @@ func (s *State) leave(it *item) {
 		s.active -= t.Weight
 	}
 	s.deadlines.remove(it)
+	if it.req.Hold {
+		s.countHeld(it, -1)
+	}
 	if it.stand == delayed {
 		s.waiting.remove(it)
 		return

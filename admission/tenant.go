@@ -13,7 +13,8 @@ type tenant struct {
 	agents   []*agent
 	served   int64 // virtual time among the agents
 	inFlight int
-	queued   int // waiting tasks, delayed ones included
+	queued   int // waiting tasks, delayed and held ones included
+	held     int // of these, for a person
 	depth    [4]int
 
 	// The arrival list holds the queued tasks, oldest first.

@@ -25,11 +25,12 @@ const MaxLeasesShown = 200
 // ResourceView is one resource and its use.
 type ResourceView struct {
 	Resource
-	Limit int64      `json:"limit"`          // concurrent: in force now; below the declared one while it adapts
-	Held  *time.Time `json:"held,omitempty"` // until then the provider wants nothing
-	Used  int64      `json:"used"`           // concurrent: leased now
-	Level int64      `json:"level"`          // interval: what may be spent now; negative: a debt
-	Next  *time.Time `json:"next,omitempty"` // interval: when the blocked head fits
+	Limit int64      `json:"limit"`           // concurrent: in force now; below the declared one while it adapts
+	Held  *time.Time `json:"held,omitempty"`  // until then the provider wants nothing
+	Used  int64      `json:"used"`            // concurrent: leased now
+	Asked int64      `json:"asked,omitempty"` // concurrent: tasks that are held on it, for a person
+	Level int64      `json:"level"`           // interval: what may be spent now; negative: a debt
+	Next  *time.Time `json:"next,omitempty"`  // interval: when the blocked head fits
 }
 
 // GateView is the door of one operation.

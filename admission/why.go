@@ -10,6 +10,8 @@ import (
 func (s *State) waitsOn(it *item) (Reason, string) {
 	t := it.tenant
 	switch {
+	case it.req.Hold:
+		return Approval, it.req.HoldOn
 	case it.stand == delayed:
 		return NotYet, ""
 	case t.dispatchPaused(s.now):
@@ -100,7 +102,7 @@ func (s *State) View(now time.Time) View {
 	}
 	for _, r := range s.resources { // a copy of each, so that refill stays here
 		r.refill(now)
-		rv := ResourceView{Resource: r.Resource, Limit: r.limit, Used: r.used, Level: r.level}
+		rv := ResourceView{Resource: r.Resource, Limit: r.limit, Used: r.used, Asked: r.asked, Level: r.level}
 		if r.held.After(now) {
 			held := r.held
 			rv.Held = &held
@@ -151,7 +153,9 @@ func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
 		}
 		tv.WaitingOn, tv.Resource = s.waitsOn(it)
 	} else if t.queued > 0 {
-		tv.WaitingOn = NotYet
+		if tv.WaitingOn = NotYet; t.held == t.queued {
+			tv.WaitingOn = Approval
+		}
 	}
 	return tv, true
 }

@@ -49,6 +49,8 @@ type program struct {
 const maxPrograms = 1024
 
 var (
+	approvals = &language{env: sync.OnceValue(costEnv), result: []*cel.Type{cel.BoolType}, want: "true or false"}
+
 	costs = &language{env: sync.OnceValue(costEnv), result: []*cel.Type{cel.IntType}, want: "a whole number"}
 	rules = &language{env: sync.OnceValue(answerEnv), result: []*cel.Type{cel.BoolType}, want: "true or false"}
 	lists = &language{env: sync.OnceValue(answerEnv), result: []*cel.Type{cel.ListType(cel.StringType), cel.ListType(cel.DynType)}, want: "a list of texts"}

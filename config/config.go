@@ -23,6 +23,7 @@ type Config struct {
 	Operations []Operation      `json:"operations"` // sorted by name
 	Gateway    Gateway          `json:"gateway"`
 	Temporal   Temporal         `json:"temporal"`
+	People     People           `json:"people,omitempty"`
 }
 
 // Gateway is how the HTTP door listens.
@@ -78,6 +79,8 @@ func (c *Config) read(s *section) {
 	if err := c.Budget.Validate(); err != nil && len(s.errors) == 0 {
 		s.add(s.place, "budget", "%v", err) // a rule that this package does not know
 	}
+
+	c.People = readPeople(s.child("people"))
 
 	c.Gateway.Listen = DefaultListen
 	if g := s.child("gateway"); g != nil {

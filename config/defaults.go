@@ -58,6 +58,15 @@ const (
 	DefaultProbeBase = time.Second
 	// DefaultProbeMax is probe.max: 1ms to 24h.
 	DefaultProbeMax = time.Minute
+
+	// escalate_after has no default: left out, nothing is ever overdue. 1s to 30 days.
+	minEscalateAfter = time.Second
+	maxEscalateAfter = 30 * 24 * time.Hour
+
+	// DefaultApprovalExpires is approval.expires: 1s to 30 days.
+	DefaultApprovalExpires = 24 * time.Hour
+	minApprovalExpires     = time.Second
+	maxApprovalExpires     = 30 * 24 * time.Hour
 )
 
 // Bounds of the file itself. The YAML parser needs quadratic time for long

@@ -57,6 +57,9 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 	if p := s.child("probe"); p != nil {
 		d.Probe = readProbe(p)
 	}
+	d.EscalateAfter = s.span("escalate_after", 0, minEscalateAfter, maxEscalateAfter)
+	d.Approval = readApproval(s.child("approval"), budget)
+	d.Intent = readIntent(s.child("intent"))
 	var costs []Cost
 	if f, ok := s.need("cost", "{calls: 1}, or {} if it uses no resource"); ok {
 		costs = readCosts(s.childOf(f), budget)

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -19,6 +17,7 @@ const (
 	InvalidKey       = "invalid_key"
 	InvalidName      = "invalid_name" // of a tenant, agent, operation, budget or priority
 	InvalidTime      = "invalid_time"
+	InvalidRequest   = "invalid_request"
 	CostAboveLimit   = string(admission.CostAboveLimit)
 )
 
@@ -34,9 +33,12 @@ type ResolveError struct {
 // Error begins with the code and a colon.
 func (e *ResolveError) Error() string { return e.Code + ": " + e.Detail }
 
-// Resolve is ResolveE for callers that store the answer: a refusal is in
-// Refused, as the error's text.
+// Resolve is ResolveE for tasks that were started without a gateway: a refusal is
+// in Refused, as the error's text. They have no intent, which a gateway claims.
 func (c *Config) Resolve(in contract.TaskInput, now time.Time) contract.Resolved {
+	if in.Intent != "" {
+		return contract.Resolved{Refused: refuse(InvalidRequest, "an intent is claimed by a gateway: submit through one, or leave it out").Error()}
+	}
 	out, err := c.ResolveE(in, now)
 	if err != nil {
 		return contract.Resolved{Refused: err.Error()}
@@ -68,6 +70,10 @@ func (c *Config) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolv
 	if pinned.Cost, err = c.cost(op, payload); err != nil {
 		return contract.Resolved{}, err
 	}
+	if pinned.Intent, err = intentFor(op.Declared.Intent, in); err != nil {
+		return contract.Resolved{}, err
+	}
+	pinned.Approval = approvalFor(op.Declared.Approval, payload)
 	return contract.Resolved{Operation: &pinned, Payload: payload, Hash: hash}, nil
 }
 
@@ -137,13 +143,10 @@ func (c *Config) cost(op *Operation, payload []byte) ([]admission.Cost, *Resolve
 	for i := range op.Costs {
 		rule := &op.Costs[i]
 		if vars == nil && !rule.constant() {
-			decoder := json.NewDecoder(bytes.NewReader(payload))
-			decoder.UseNumber()
-			var v any
-			if err := decoder.Decode(&v); err != nil {
+			var err error
+			if vars, err = payloadVars(payload); err != nil {
 				return nil, refuse(InvalidPayload, "the payload cannot be read: %v", err)
 			}
-			vars = map[string]any{"payload": numbers(v)}
 		}
 		cost, err := rule.amount(vars, c.Budget)
 		if err != nil {

@@ -25,6 +25,7 @@ const (
 	ReconcileWorkflow = "Reconcile"
 	FindingsWorkflow  = "Findings"
 	AuditWorkflow     = "Audit"
+	IntentWorkflow    = "Intent"
 )
 
 // Messages of the Budget workflow.
@@ -48,6 +49,9 @@ const (
 	StopSignal     = "stop"     // Budget: do not dispatch this attempt
 	UnknownSignal  = "unknown"  // Reconcile: only evidence or a person can go on
 )
+
+// ApproveUpdate is a person's decision before the first attempt of a Task.
+const ApproveUpdate = "approve"
 
 // Messages of the Reconcile workflow.
 const (
@@ -85,12 +89,21 @@ const (
 	AgentAttribute     = "HeadgateAgent"
 )
 
+// WaitsForApproval is the phase attribute of an accepted task that waits for a
+// person, so that such tasks can be listed. It is no phase of its own.
+const WaitsForApproval = "approval"
+
 // Memo fields of a Task (set at its start) and of a Reconcile (kept current).
 const (
 	TicketMemo  = "ticket"
 	HashMemo    = "payload_hash"
 	VersionMemo = "version" // row version of a reconciliation
 	StandMemo   = "stand"   // Stand: what a reconciliation knows
+	ClaimMemo   = "claim"   // Claim: whose an intent is
+	// IntentMemo is a task's intent.
+	IntentMemo = "intent"
+	// ApprovalMemo is an ApprovalStand: what a task asks a person.
+	ApprovalMemo = "approval"
 )
 
 // Error types of a Task that did not succeed; the details hold one TaskResult.
@@ -103,8 +116,11 @@ const (
 // Error types of refusals.
 const (
 	RefusedError = "refused" // admit: every request of the batch; details hold AdmitReply
-	StaleError   = "stale"   // resolve: the row version has moved on
+	StaleError   = "stale"   // a decision: the row version has moved on
 	InvalidError = "invalid" // the message breaks a rule of this package
+	ReusedError  = "reused"  // a decision: its ID has another content
+	RightsError  = "rights"  // a decision: not its actor's to make
+	ChangedError = "changed" // an approval: of another payload or declaration
 )
 
 // DefaultBudget is the pool that is used when none is named.

@@ -98,6 +98,7 @@ type Evidence struct {
 	Finding   string          `json:"finding"`
 	At        time.Time       `json:"at"`
 	Actor     string          `json:"actor,omitempty"`
+	Decision  string          `json:"decision,omitempty"` // a person's: its ID
 	Reference string          `json:"reference,omitempty"`
 	Detail    string          `json:"detail,omitempty"`
 	Status    int             `json:"status,omitempty"`

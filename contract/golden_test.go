@@ -25,7 +25,8 @@ var rewrite = flag.Bool("rewrite", false, "add what is new to the golden files")
 // travel in them or are answered as they are. TestEveryStructHasAGolden finds
 // one that is missing.
 var messages = []any{
-	contract.AdmitReply{}, contract.AdmitRequest{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
+	contract.AdmitReply{}, contract.AdmitRequest{}, contract.Approval{}, contract.ApprovalDecision{}, contract.ApprovalReply{},
+	contract.ApprovalStand{}, contract.ApprovalView{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
 	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.ConfigureReply{},
 	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
 	contract.AuditInput{}, contract.AuditReport{}, contract.AuditView{}, contract.ClosedEvidence{}, contract.Deliveries{},
@@ -34,6 +35,7 @@ var messages = []any{
 	contract.FreezeReply{}, contract.FreezeRequest{}, contract.HTTPRequest{}, contract.Header{}, contract.LateEvidence{},
 	contract.LeasesRequest{}, contract.List{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
 	contract.SettledRequest{}, contract.Settled{}, contract.Stops{}, contract.Stop{},
+	contract.Claim{}, contract.Intent{}, contract.IntentInput{},
 	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
 	contract.ReportBatch{}, contract.ReportInput{}, contract.RequestBatch{}, contract.RequestInput{}, contract.Resolution{},
 	contract.ResolveReply{}, contract.Resolved{}, contract.Retry{}, contract.Stand{}, contract.SubmitRequest{}, contract.TaskInput{},

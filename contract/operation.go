@@ -27,6 +27,14 @@ type Operation struct {
 	// OnFinding is what a finding does to the operation. Tasks that were pinned
 	// before there were findings have none, and tell none.
 	OnFinding string `json:"on_finding,omitempty"`
+	// EscalateAfter makes a doubt overdue that only a person can end: it is logged
+	// and shown, and decides nothing. Zero: never.
+	EscalateAfter Duration `json:"escalate_after,omitempty"`
+	// Approval asks a person before the first attempt; nil: nobody is asked.
+	Approval *Approval `json:"approval,omitempty"`
+	// Intent is what holds for requests with an intent. In a task's history it is
+	// there only if the task has one.
+	Intent *Intent `json:"intent,omitempty"`
 }
 
 // Retry bounds the attempts of one task.

@@ -1,6 +1,10 @@
 package contract
 
-import "time"
+import (
+	"time"
+
+	"headgate/admission"
+)
 
 // ReconcileInput starts the reconciliation of one attempt.
 type ReconcileInput struct {
@@ -15,6 +19,13 @@ type ReconcileInput struct {
 	FirstSent time.Time `json:"first_sent"`
 	// Replayable tells that the task has attempts and age left for a replay.
 	Replayable bool `json:"replayable"`
+	// Version is the first row version. It goes on over all reconciliations of a
+	// task, so that a decision about one never fits another. Zero: 1.
+	Version int `json:"version,omitempty"`
+	// Agent and the tenant decide nothing about their own tasks.
+	Agent string `json:"agent,omitempty"`
+	// Decided are the IDs of decisions about earlier attempts.
+	Decided []string `json:"decided,omitempty"`
 	// Evidence and Stand are carried over by continue-as-new.
 	Evidence []Evidence `json:"evidence,omitempty"`
 	Stand    *Stand     `json:"stand,omitempty"`
@@ -32,6 +43,7 @@ const (
 type ReconcileResult struct {
 	Verdict  string     `json:"verdict"`
 	Evidence []Evidence `json:"evidence"` // the last one decided
+	Version  int        `json:"version,omitempty"`
 }
 
 // Stand is what a reconciliation knows while it is open; kept in its memo so
@@ -44,10 +56,14 @@ type Stand struct {
 	Probes    int        `json:"probes"`
 	LastProbe *Evidence  `json:"last_probe,omitempty"`
 	NextProbe *time.Time `json:"next_probe,omitempty"` // nil: none is planned
+	Overdue   bool       `json:"overdue,omitempty"`    // unknown for longer than the operation wants
+	// Cost is what the attempt had reserved.
+	Cost []admission.Cost `json:"cost,omitempty"`
 }
 
-// Resolution is a person's decision. The evidence text is required; Version is
-// the one that the person has seen.
+// Resolution is a person's decision. ID and the evidence text are required;
+// Version is the one that the person has seen. The same ID with the same content
+// is the same decision, with other content it is refused.
 type Resolution struct {
 	ID       string `json:"id"`
 	Actor    string `json:"actor"`
@@ -56,10 +72,15 @@ type Resolution struct {
 	Version  int    `json:"version"`
 }
 
+// DecisionID is the name that the person's client gave the decision.
+func (r Resolution) DecisionID() string { return r.ID }
+
 // ResolveReply answers a resolution.
 type ResolveReply struct {
 	Verdict string `json:"verdict"`
 	Version int    `json:"version"`
+	// NextAction is set by the gateway.
+	NextAction string `json:"next_action,omitempty"`
 }
 
 // ProbeInput asks for one look-up.

@@ -7,12 +7,14 @@ import (
 )
 
 // AdmissionRequest is what a budget is asked for one attempt of a task.
-// notBefore overrides the task's own for retries; nil: the task's.
+// notBefore overrides the task's own for retries; nil: the task's. The first
+// attempt of an operation that needs an approval is held; the task asks again,
+// without Hold, when it is approved.
 func (in TaskInput) AdmissionRequest(op Operation, hash string, attempt int, notBefore *time.Time) admission.Request {
 	if notBefore == nil {
 		notBefore = in.NotBefore
 	}
-	return admission.Request{
+	r := admission.Request{
 		Task:      TaskID(in.Tenant, in.Key),
 		Attempt:   attempt,
 		Tenant:    in.Tenant,
@@ -25,6 +27,10 @@ func (in TaskInput) AdmissionRequest(op Operation, hash string, attempt int, not
 		NotBefore: notBefore,
 		LeaseFor:  op.AttemptTimeout() + op.Heartbeat,
 	}
+	if op.Approval != nil && attempt == 1 {
+		r.Hold, r.HoldOn = true, op.Approval.Resource
+	}
+	return r
 }
 
 // Report is what a budget is told about an attempt that is over.

@@ -22,6 +22,12 @@ type TaskInput struct {
 	NotBefore *time.Time         `json:"not_before,omitempty"`
 	Payload   json.RawMessage    `json:"payload,omitempty"` // I-JSON; canonical when Hash is set
 
+	// Intent is a business key: an earlier task of the tenant that has it is met.
+	// SameIntent says what happens then; empty: what the operation declares. Both
+	// are for requests that come through a gateway.
+	Intent     string `json:"intent,omitempty"`
+	SameIntent string `json:"same_intent,omitempty"`
+
 	Budget string     `json:"budget,omitempty"` // empty: DefaultBudget
 	Hash   string     `json:"hash,omitempty"`
 	Pinned *Operation `json:"pinned,omitempty"`

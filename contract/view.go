@@ -17,6 +17,11 @@ type SubmitRequest struct {
 	Deadline  *time.Time         `json:"deadline,omitempty"`
 	NotBefore *time.Time         `json:"not_before,omitempty"`
 	Payload   json.RawMessage    `json:"payload,omitempty"`
+	// Intent is an optional business key, such as order and action: an earlier task
+	// of the tenant that has it is met even with another key. SameIntent: refuse,
+	// return or allow; empty: what the operation declares.
+	Intent     string `json:"intent,omitempty"`
+	SameIntent string `json:"same_intent,omitempty"`
 }
 
 // TaskView is the answer about one task, everywhere.
@@ -28,6 +33,8 @@ type TaskView struct {
 	Operation       string             `json:"operation"`
 	Priority        admission.Priority `json:"priority"`
 	PayloadHash     string             `json:"payload_hash,omitempty"`
+	Intent          string             `json:"intent,omitempty"`
+	SameIntent      bool               `json:"same_intent,omitempty"` // the answer to another key with the same intent
 	DeliveryState   string             `json:"delivery_state"`
 	ExecutionState  string             `json:"execution_state"`
 	Phase           Phase              `json:"phase"`
@@ -47,6 +54,9 @@ type TaskView struct {
 	Retries         []Count            `json:"retries,omitempty"`
 	Evidence        []Evidence         `json:"evidence,omitempty"`
 	Reconciliation  *Stand             `json:"reconciliation,omitempty"`
+	Approval        *ApprovalStand     `json:"approval,omitempty"`  // while it waits for one
+	Held            []admission.Cost   `json:"held,omitempty"`      // what an unknown outcome keeps charged
+	NextStep        string             `json:"next_step,omitempty"` // what a person can safely do next
 	NextAction      string             `json:"next_action"`
 }
 
@@ -85,6 +95,8 @@ func NextAction(p Phase) string {
 type TaskPage struct {
 	Tasks  []TaskView `json:"tasks"`
 	Cursor string     `json:"cursor,omitempty"` // empty: the last page
+	// Overdue counts the tasks of the page that are unknown for too long.
+	Overdue int `json:"overdue,omitempty"`
 }
 
 // Event is one line of a task's timeline.

@@ -53,7 +53,7 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 
 // serveGateway answers until the context ends.
 func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, log *zap.Logger) error {
-	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, Log: log})
+	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People, Log: log})
 	log.Info("gateway answers", zap.String("address", listener.Addr().String()))
 	return gateway.Serve(ctx, listener, g.Handler(), log)
 }

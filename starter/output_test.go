@@ -62,6 +62,8 @@ func TestOutput(t *testing.T) {
 		{At: *at(2), Name: "answer", Attempt: 1, Detail: "succeeded, status 201"}}}
 
 	lease := admission.Lease{ID: "lease-1", Granted: *at(1)}
+	asks := contract.ApprovalView{Task: task(contract.PhaseAccepted), Payload: json.RawMessage(`{"amount":1200}`), Rule: "payload.amount > 1000"}
+	asks.Task.Approval = &contract.ApprovalStand{Version: 1, Since: *at(0), Expires: *at(59), Hash: "sha256:0123456789abcdef", Digest: "sha256:fedcba"}
 	type shown struct {
 		args []string
 		path string
@@ -91,18 +93,20 @@ func TestOutput(t *testing.T) {
 		"why-ended":  why(admission.Why{Stand: admission.StandAbsent, Attempt: 1, Reason: admission.Superseded, Detail: "a newer task of its kind took its place"}, nil, ""),
 		"resolve": {[]string{"resolve", "acme", "inv/42", "happened", "--version", "3", "--evidence", "seen"}, "POST /v1/tasks/acme/inv%2F42/resolve",
 			contract.ResolveReply{Verdict: contract.VerdictHappened, Version: 4}},
-		"pause":         {[]string{"pause", "acme", "--until", "1h"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Until: at(59)}},
-		"pause-both":    {[]string{"pause", "acme", "--admission"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Admission: true}},
-		"resume":        {[]string{"resume", "acme"}, "POST /v1/tenants/acme/resume", contract.PauseRequest{Tenant: "acme"}},
-		"queue-doubt":   {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: doubtful}},
-		"freeze":        {[]string{"freeze", "charge_card", "--reason", "charged twice"}, "PUT /v1/operations/charge_card/freeze", contract.FreezeReply{Operation: "charge_card", Freeze: &admission.Freeze{Actor: "mara"}}},
-		"freeze-slow":   {[]string{"freeze", "charge_card", "--reason", "charged twice"}, "PUT /v1/operations/charge_card/freeze", contract.FreezeReply{Operation: "charge_card", Freeze: &admission.Freeze{Actor: "mara"}, Stopping: 2}},
-		"unfreeze":      {[]string{"unfreeze", "charge_card"}, "PUT /v1/operations/charge_card/unfreeze", contract.FreezeReply{Operation: "charge_card"}},
-		"findings":      {[]string{"findings", "charge_card"}, "GET /v1/operations/charge_card/findings", contract.FindingsView{Operation: "charge_card", Findings: found}},
-		"findings-none": {[]string{"findings", "charge_card"}, "GET /v1/operations/charge_card/findings", contract.FindingsView{Operation: "charge_card"}},
-		"unknown-none":  {[]string{"unknown"}, "GET /v1/unknown", contract.TaskPage{}},
-		"help-exit":     {[]string{"help", "exit-codes"}, "", nil},
-		"help":          {[]string{"help"}, "", nil},
+		"queue-doubt":    {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: doubtful}},
+		"freeze":         {[]string{"freeze", "charge_card", "--reason", "charged twice"}, "PUT /v1/operations/charge_card/freeze", contract.FreezeReply{Operation: "charge_card", Freeze: &admission.Freeze{Actor: "mara"}}},
+		"freeze-slow":    {[]string{"freeze", "charge_card", "--reason", "charged twice"}, "PUT /v1/operations/charge_card/freeze", contract.FreezeReply{Operation: "charge_card", Freeze: &admission.Freeze{Actor: "mara"}, Stopping: 2}},
+		"unfreeze":       {[]string{"unfreeze", "charge_card"}, "PUT /v1/operations/charge_card/unfreeze", contract.FreezeReply{Operation: "charge_card"}},
+		"findings":       {[]string{"findings", "charge_card"}, "GET /v1/operations/charge_card/findings", contract.FindingsView{Operation: "charge_card", Findings: found}},
+		"findings-none":  {[]string{"findings", "charge_card"}, "GET /v1/operations/charge_card/findings", contract.FindingsView{Operation: "charge_card"}},
+		"pause":          {[]string{"pause", "acme", "--until", "1h"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Until: at(59)}},
+		"pause-both":     {[]string{"pause", "acme", "--admission"}, "POST /v1/tenants/acme/pause", contract.PauseRequest{Tenant: "acme", Dispatch: true, Admission: true}},
+		"resume":         {[]string{"resume", "acme"}, "POST /v1/tenants/acme/resume", contract.PauseRequest{Tenant: "acme"}},
+		"unknown-none":   {[]string{"unknown"}, "GET /v1/unknown", contract.TaskPage{}},
+		"approvals-none": {[]string{"approvals"}, "GET /v1/approvals", contract.TaskPage{}},
+		"approval":       {[]string{"approvals", "acme", "inv/42"}, taskRoute + "/approval", asks},
+		"help-exit":      {[]string{"help", "exit-codes"}, "", nil},
+		"help":           {[]string{"help"}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			newCannedGateway(t, map[string][]canned{c.path: {{200, c.body}}})
@@ -134,7 +138,7 @@ func TestLists(t *testing.T) {
 
 	got = command("", "unknown", "--limit", "1")
 	require.Equal(t, exitDone, got.status)
-	assert.Regexp(t, `(?m)^acme +inv/42 +charge_card +1 +no_answer +\S+ +5 +3$`, got.out)
+	assert.Regexp(t, `(?m)^acme +inv/42 +charge_card +1 +no_answer +\S+ +5 +3 +- +-$`, got.out)
 	assert.Contains(t, got.errors, "headgate resolve TENANT KEY")
 	assert.Contains(t, got.errors, "There may be more")
 }
@@ -156,6 +160,28 @@ func TestOrdersSend(t *testing.T) {
 			require.Len(t, g.requests, 1)
 			assert.JSONEq(t, c.body, g.requests[0].body)
 		})
+	}
+}
+
+// An approval is of what the person has seen: a part of its hash is repeated, and
+// the rest comes from the task.
+func TestApproveSends(t *testing.T) {
+	asks := contract.ApprovalView{Task: task(contract.PhaseAccepted)}
+	asks.Task.Approval = &contract.ApprovalStand{Version: 1, Hash: "sha256:0123456789abcdef", Digest: "sha256:op"}
+	for _, name := range []string{"approve", "decline"} {
+		line := "POST /v1/tasks/acme/inv%2F42/" + name
+		g := newCannedGateway(t, map[string][]canned{taskRoute + "/approval": {{200, asks}}, line: {{200, contract.ApprovalReply{Outcome: "done"}}}})
+		args := []string{name, "acme", "inv/42", "--version", "1", "--evidence", "seen", "--id", "d-1", "--actor", "mara", "--payload-hash"}
+		got := command("", append(args, "sha256:0123456789ab")...)
+		require.Equal(t, exitDone, got.status, got.errors)
+		assert.Equal(t, "task/acme/inv/42: done\n", got.out)
+		require.Len(t, g.requests, 2)
+		assert.JSONEq(t, `{"id": "d-1", "actor": "mara", "evidence": "seen", "version": 1, "payload_hash": "sha256:0123456789abcdef", "operation_digest": "sha256:op"}`, g.requests[1].body)
+
+		g = newCannedGateway(t, map[string][]canned{taskRoute + "/approval": {{200, asks}}})
+		assert.Equal(t, exitRefused, command("", append(args, "sha256:ba9876543210")...).status)
+		assert.Equal(t, exitUsage, command("", append(args, "sha256:0123")...).status, "too short to mean one payload")
+		assert.Len(t, g.requests, 1)
 	}
 }
 

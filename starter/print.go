@@ -76,6 +76,8 @@ func printTask(w io.Writer, v contract.TaskView) error {
 		"operation", v.Operation,
 		"priority", v.Priority.String(),
 		"agent", v.Agent,
+		"intent", v.Intent,
+		"same intent", sameIntentText(v),
 		"phase", state,
 		"delivery", v.DeliveryState,
 		"execution", v.ExecutionState,
@@ -93,13 +95,23 @@ func printTask(w io.Writer, v contract.TaskView) error {
 		"result", string(v.Result),
 		"payload hash", v.PayloadHash,
 	}
+	if a := v.Approval; a != nil {
+		list = append(list, "approval until", stamp(&a.Expires), "declaration", a.Digest, "version", fmt.Sprint(a.Version))
+	}
 	if s := v.Reconciliation; s != nil {
 		list = append(list, "look-ups", fmt.Sprint(s.Probes), "next look-up", stamp(s.NextProbe), "version", fmt.Sprint(s.Version))
 	}
 	for _, e := range v.Evidence {
 		list = append(list, "evidence", strings.Join(nonEmpty(e.Kind, e.Finding, e.Actor, e.Reference, e.Detail), ", "))
 	}
-	return pairs(w, append(list, "next", v.NextAction)...)
+	return pairs(w, append(list, "held", costText(v.Held), "next step", v.NextStep, "next", v.NextAction)...)
+}
+
+func sameIntentText(v contract.TaskView) string {
+	if !v.SameIntent {
+		return ""
+	}
+	return "this is the earlier task that has it; nothing was stored for the key that was sent"
 }
 
 // printTasks writes one line a task.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"os"
 
@@ -24,7 +25,8 @@ func newResolveCommand() *cobra.Command {
   failed          it did not, and shall not be tried again: the task ends FAILED
 
 --version is the one that "headgate unknown" or "headgate status" shows; if
-something was found out since, the decision is refused.`,
+something was found out since, the decision is refused. --id names the decision:
+the same again changes nothing and answers as the first time.`,
 		Example: `  headgate resolve acme inv-42 happened --version 3 --evidence "charge ch_123 in the portal"`,
 		Args:    cobra.RangeArgs(2, 3),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -38,6 +40,9 @@ something was found out since, the decision is refused.`,
 			case contract.Happened, contract.DidNotHappen, contract.FailedFinding:
 			default:
 				return withStatus(exitUsage, "outcome %q: want happened, did_not_happen or failed", word.Outcome)
+			}
+			if word.ID == "" {
+				word.ID = rand.Text() // made here, so that a repetition by the transport is none
 			}
 			var done contract.ResolveReply
 			if err := d.post(c.Context(), gateway.TaskPath(tenant, key)+"/resolve", word, &done); err != nil {

@@ -51,7 +51,8 @@ Start with "headgate dev", which runs everything on this machine.`,
 	}
 	add("processes", newDevCommand(), newGatewayCommand(), newWorkerCommand())
 	add("tasks", newSubmitCommand(), newStatusCommand(), newListCommand(), newExplainCommand(), newWhyCommand(), newCancelCommand())
-	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newPauseCommand(), newResumeCommand(),
+	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newApprovalsCommand(), newApproveCommand(), newDeclineCommand(),
+		newPauseCommand(), newResumeCommand(),
 		newFreezeCommand(), newUnfreezeCommand(), newAuditCommand(), newFindingsCommand(),
 		newApplyCommand(), newConfigCommand(), newDrillCommand(), newBenchCommand())
 	root.AddCommand(newVersionCommand(), newProviderCommand(), newExitCodesTopic())

@@ -79,6 +79,8 @@ Without --key a new one is made up and printed.`,
 	f.StringVar(&priority, "priority", admission.Normal.String(), "low, normal, high or critical")
 	f.StringVar(&deadline, "deadline", "", "latest start: a time, or a duration from now such as 10m")
 	f.StringVar(&notBefore, "not-before", "", "earliest start: a time, or a duration from now")
+	f.StringVar(&s.Intent, "intent", "", "business key: an earlier task of the tenant that has it is met, also with another key")
+	f.StringVar(&s.SameIntent, "same-intent", "", "what happens then: refuse, return or allow (default: what the operation declares)")
 	waitFlag(c, &wait)
 	_ = c.MarkFlagRequired("tenant") // the flag is there
 	return c

@@ -49,13 +49,17 @@ func newUnknownCommand() *cobra.Command {
 func printUnknown(c *cobra.Command, tasks []contract.TaskView, now time.Time) error {
 	rows := make([][]string, 0, len(tasks))
 	for _, v := range tasks {
-		row := []string{v.Tenant, v.Key, v.Operation, fmt.Sprint(v.Attempts), v.ErrorClass, age(v.Accepted, now), "", ""}
+		row := []string{v.Tenant, v.Key, v.Operation, fmt.Sprint(v.Attempts), v.ErrorClass, age(v.Accepted, now), "", "", costText(v.Held), v.NextStep}
 		if s := v.Reconciliation; s != nil {
-			row[5], row[6], row[7] = age(&s.Since, now), fmt.Sprint(s.Probes), fmt.Sprint(s.Version)
+			since := age(&s.Since, now)
+			if s.Overdue {
+				since += " (overdue)"
+			}
+			row[5], row[6], row[7] = since, fmt.Sprint(s.Probes), fmt.Sprint(s.Version)
 		}
 		rows = append(rows, row)
 	}
-	if err := table(c.OutOrStdout(), []string{"TENANT", "KEY", "OPERATION", "ATTEMPT", "REASON", "SINCE", "LOOK-UPS", "VERSION"}, rows); err != nil {
+	if err := table(c.OutOrStdout(), []string{"TENANT", "KEY", "OPERATION", "ATTEMPT", "REASON", "SINCE", "LOOK-UPS", "VERSION", "HELD", "NEXT SAFE STEP"}, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(c.ErrOrStderr(), `

@@ -74,6 +74,7 @@ func printWhy(w io.Writer, why gateway.WhyView) error {
 var meanings = map[admission.Reason]string{
 	admission.Capacity:       "nothing of it is free",
 	admission.TurnWait:       "others are served before it",
+	admission.Approval:       "a person decides first: headgate approvals",
 	admission.NotYet:         "its earliest start has not come",
 	admission.TenantPaused:   "its tenant is paused",
 	admission.TenantInFlight: "its tenant has as many running as it may",

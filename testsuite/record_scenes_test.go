@@ -77,6 +77,7 @@ func scenes(t *testing.T) []scene {
 		auditScene(t),
 		directScene(t),
 		doubtScene(t),
+		askedScene(t),
 		borrowed(t, "A2"), // its lapsed ticket has the budget inspect a holder
 		borrowed(t, "A4",
 			recording{"task/worker-lost-before-checkpoint", "task/a4/k", []string{markFirst, "effect", "report", "request", "decision", "effect", markSucceeded}}),

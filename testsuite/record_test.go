@@ -87,7 +87,7 @@ func recordMissing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	world := newWorld(ctx, t, "--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=80")
-	declare(ctx, t, world, "", recordedOperations)
+	declare(ctx, t, world, "", recordedOperations+askedOperations)
 	c := plain(t, world)
 	// Runs of the budget come from all scenes together.
 	every := slices.ContainsFunc(budgetRuns, recording.missing)

@@ -58,7 +58,7 @@ func TestRoleTable(t *testing.T) {
 		workflows, activities []string
 		budget, effects       bool
 	}{
-		{"control", "headgate-control", []string{"Task", "Budget", "Reconcile", "Findings", "Audit"},
+		{"control", "headgate-control", []string{"Task", "Budget", "Intent", "Reconcile", "Findings", "Audit"},
 			[]string{"resolve-operation", "report", "request", "settle", "deliver", "audit", "stop-attempts", "note-findings", "settled"}, true, false},
 		{"http", "headgate-effects-http", nil, []string{"effect", "probe", "sweep"}, false, true},
 	} {

@@ -16,14 +16,15 @@ import (
 
 // Reasons of outcomes that the workflow itself concludes.
 const (
-	reasonWorkerLost = "worker_lost" // the attempt ended before the checkpoint, without a word
-	reasonNoWorker   = "no_worker"   // nobody took the attempt
-	reasonNoAnswer   = "no_answer"   // the attempt ended after the checkpoint, without a word
-	reasonCancelled  = "cancelled"
-	reasonDeadline   = "deadline_passed"
-	reasonAbsent     = "proven_absent" // a reconciliation found that it did not happen
-	reasonFrozen     = "operation_frozen"
-	reasonReplay     = "replayed" // the replay class allowed to send it again
+	reasonWorkerLost   = "worker_lost" // the attempt ended before the checkpoint, without a word
+	reasonNoWorker     = "no_worker"   // nobody took the attempt
+	reasonNoAnswer     = "no_answer"   // the attempt ended after the checkpoint, without a word
+	reasonCancelled    = "cancelled"
+	reasonDeadline     = "deadline_passed"
+	reasonAbsent       = "proven_absent" // a reconciliation found that it did not happen
+	reasonIntentLapsed = "intent_lapsed"
+	reasonFrozen       = "operation_frozen"
+	reasonReplay       = "replayed" // the replay class allowed to send it again
 )
 
 // effect runs one attempt and says what is known of it afterwards.

@@ -18,11 +18,13 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		workflow.GetLogger(ctx).Error("reconciliation ended without a verdict", "attempt", t.attempt, "error", err)
 		dctx, _ := workflow.NewDisconnectedContext(ctx)
 		_ = workflow.Sleep(dctx, time.Minute)
+		t.version++ // of a decision that it may have taken
 		return t.reconcile(ctx, o)
 	}
 	if res.Verdict != contract.VerdictReplay { // the replay's own answer ends that doubt
 		t.settled(ctx)
 	}
+	t.version = max(t.version, res.Version)
 	t.result.Evidence = append(t.result.Evidence, res.Evidence...)
 	t.countedTwice(ctx, res.Evidence)
 	last := contract.Evidence{}
@@ -57,7 +59,7 @@ func (t *task) child(ctx workflow.Context, o contract.Outcome) (contract.Reconci
 	run := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(dctx, reconcileOptions(id)), contract.ReconcileWorkflow,
 		contract.ReconcileInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt,
 			ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Hash: t.in.Hash,
-			Outcome: o, FirstSent: t.firstSent, Replayable: t.replayable(ctx)})
+			Outcome: o, FirstSent: t.firstSent, Replayable: t.replayable(ctx), Version: t.version + 1, Agent: t.in.Agent, Decided: t.decided()})
 	for t.unknown.ReceiveAsync(nil) { // of an earlier attempt
 	}
 	for {
@@ -72,6 +74,7 @@ func (t *task) child(ctx workflow.Context, o contract.Outcome) (contract.Reconci
 		s.AddReceive(t.unknown, func(c workflow.ReceiveChannel, _ bool) {
 			var stand contract.Stand
 			c.Receive(dctx, &stand)
+			t.version = max(t.version, stand.Version)
 			setPhase(dctx, contract.PhaseUnknown)
 		})
 		s.Select(dctx)

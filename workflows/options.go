@@ -22,6 +22,9 @@ const (
 	freezeAnswer = 5 * time.Second
 	// findingsAgain is the wait before what findings could not do is tried again.
 	findingsAgain = 5 * time.Second
+	// intentAgain is the wait between looks at the task of an intent whose window
+	// is over.
+	intentAgain = time.Hour
 	// probeAgainMax is the longest wait between look-ups once a person is asked.
 	probeAgainMax = time.Hour
 )

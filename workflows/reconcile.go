@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -15,7 +16,10 @@ import (
 // where it stays as long as there is none.
 func Reconcile(ctx workflow.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	r := &reconciliation{in: in, late: workflow.GetSignalChannel(ctx, contract.EvidenceSignal)}
-	r.stand = contract.Stand{Version: 1, Phase: contract.PhaseReconciling, Reason: join(in.Outcome.Reason, in.Outcome.Detail), Since: workflow.Now(ctx)}
+	r.stand = contract.Stand{Version: max(1, in.Version), Phase: contract.PhaseReconciling, Reason: join(in.Outcome.Reason, in.Outcome.Detail), Since: workflow.Now(ctx)}
+	if in.Version > 0 {
+		r.stand.Cost = in.Operation.Cost
+	}
 	if in.Stand != nil {
 		r.stand = *in.Stand
 	}
@@ -24,13 +28,16 @@ func Reconcile(ctx workflow.Context, in contract.ReconcileInput) (contract.Recon
 		return contract.ReconcileResult{}, err
 	}
 	r.publish(ctx)
+	if in.Operation.EscalateAfter > 0 && !r.stand.Overdue {
+		workflow.Go(ctx, r.escalate)
+	}
 	if err := r.run(ctx); err != nil {
 		return contract.ReconcileResult{}, err
 	}
 	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return contract.ReconcileResult{}, err
 	}
-	return contract.ReconcileResult{Verdict: r.verdict, Evidence: r.in.Evidence}, nil
+	return contract.ReconcileResult{Verdict: r.verdict, Evidence: r.in.Evidence, Version: r.stand.Version}, nil
 }
 
 type reconciliation struct {
@@ -241,13 +248,15 @@ func (r *reconciliation) validateResolve(_ workflow.Context, in contract.Resolut
 	refuse := func(kind, format string, args ...any) error {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), kind, nil)
 	}
-	switch {
-	case resolutions[in.Outcome] == "":
+	if resolutions[in.Outcome] == "" {
 		return refuse(contract.InvalidError, "outcome %q: want happened, did_not_happen or failed", in.Outcome)
-	case in.Actor == "":
-		return refuse(contract.InvalidError, "the actor is empty")
-	case in.Evidence == "":
-		return refuse(contract.InvalidError, "the evidence is empty: say how you know")
+	}
+	if err := checkDecision(in.ID, in.Actor, in.Evidence, r.in.Tenant, r.in.Agent); err != nil {
+		return err
+	}
+	switch {
+	case slices.Contains(r.in.Decided, in.ID):
+		return refuse(contract.ReusedError, "the decision %q was made before", in.ID)
 	case r.verdict != "":
 		return refuse(contract.StaleError, "it is decided: %s", r.verdict)
 	case in.Version != r.stand.Version:
@@ -262,7 +271,7 @@ func (r *reconciliation) resolve(ctx workflow.Context, in contract.Resolution) (
 		return contract.ResolveReply{}, temporal.NewNonRetryableApplicationError("it is decided: "+r.verdict, contract.StaleError, nil)
 	}
 	r.conclude(resolutions[in.Outcome], contract.Evidence{Kind: contract.EvidencePerson, Finding: in.Outcome,
-		At: workflow.Now(ctx), Actor: in.Actor, Detail: in.Evidence})
+		At: workflow.Now(ctx), Actor: in.Actor, Decision: in.ID, Detail: in.Evidence})
 	r.stand.Version++
 	return contract.ResolveReply{Verdict: r.verdict, Version: r.stand.Version}, nil
 }

@@ -19,6 +19,7 @@ type Registry interface {
 func Register(r Registry) {
 	r.RegisterWorkflowWithOptions(Task, workflow.RegisterOptions{Name: contract.TaskWorkflow})
 	r.RegisterWorkflowWithOptions(Budget, workflow.RegisterOptions{Name: contract.BudgetWorkflow})
+	r.RegisterWorkflowWithOptions(Intent, workflow.RegisterOptions{Name: contract.IntentWorkflow})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: contract.ReconcileWorkflow})
 	r.RegisterWorkflowWithOptions(Findings, workflow.RegisterOptions{Name: contract.FindingsWorkflow})
 	r.RegisterWorkflowWithOptions(Audit, workflow.RegisterOptions{Name: contract.AuditWorkflow})

@@ -23,10 +23,22 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		evidence:  workflow.GetSignalChannel(ctx, contract.EvidenceSignal),
 		unknown:   workflow.GetSignalChannel(ctx, contract.UnknownSignal),
 		stops:     workflow.GetSignalChannel(ctx, contract.StopSignal),
+		approved:  workflow.NewBufferedChannel(ctx, 1),
+	}
+	// Before anything else, so that no decision comes to a task that does not know
+	// the word.
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, contract.ApproveUpdate, t.approve,
+		workflow.UpdateHandlerOptions{Validator: t.validateApproval}); err != nil {
+		return contract.TaskResult{}, err
 	}
 	// 1. What is asked for: pinned by the gateway, or resolved here.
 	if refused := t.resolve(ctx); refused != "" {
 		return t.end(ctx, contract.PhaseRejected, "invalid_request", refused)
+	}
+	// An intent is kept for its task until the ticket lapses.
+	if in.Intent != "" && !t.ticketGood(ctx) {
+		t.withdraw(ctx)
+		return t.end(ctx, contract.PhaseFailed, reasonIntentLapsed, "it was started too late: another task may have its intent")
 	}
 	// 2. Ask the budget, unless the gateway did and the ticket is good.
 	lease := t.ticket(ctx)
@@ -34,25 +46,35 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		// A task that a gateway has promised is taken even when the queue is full.
 		t.request(ctx, nil, in.Ticket == nil)
 	}
+	// 3. A person decides, where the operation says so.
+	if t.op.Approval != nil {
+		if lease != nil { // of a budget of an earlier build, which does not hold
+			t.withdraw(ctx)
+			lease = nil
+		}
+		if ended := t.awaitApproval(ctx); ended != nil {
+			return t.end(ctx, ended.phase, ended.reason, ended.detail)
+		}
+	}
 	for {
-		// 3. Wait for the lease of this attempt.
+		// 4. Wait for the lease of this attempt.
 		if lease == nil {
 			var ended *ending
 			if lease, ended = t.awaitLease(ctx); ended != nil {
 				return t.end(ctx, ended.phase, ended.reason, ended.detail)
 			}
 		}
-		// 4. One attempt.
+		// 5. One attempt.
 		outcome := t.effect(ctx, *lease)
 		lease = nil
-		// 5. The lease goes back, with what is known.
+		// 6. The lease goes back, with what is known.
 		t.release(ctx, outcome)
-		// 6. Decide: done, again, or find out.
+		// 7. Decide: done, again, or find out.
 		ended, wait := t.decide(ctx, outcome)
 		if ended != nil {
 			return t.end(ctx, ended.phase, ended.reason, ended.detail)
 		}
-		// 7. A further attempt waits in the budget like everybody else.
+		// 8. A further attempt waits in the budget like everybody else.
 		t.attempt++
 		at := workflow.Now(ctx).Add(wait)
 		if t.noted || t.in.Logic < contract.LogicQuietGrant {
@@ -75,12 +97,15 @@ type task struct {
 	stopped   bool      // the budget asked that this attempt be not dispatched
 	disproved []int     // attempts whose absence was proven
 	doubted   bool      // the budget counts the task as one in doubt
+	version   int       // of the last reconciliation
 	result    contract.TaskResult
 
 	decisions workflow.ReceiveChannel
 	evidence  workflow.ReceiveChannel
 	unknown   workflow.ReceiveChannel
 	stops     workflow.ReceiveChannel
+	asking    asking
+	approved  workflow.Channel // a person has decided
 }
 
 // ending is a final transition.
@@ -180,6 +205,13 @@ func (t *task) settled(ctx workflow.Context) {
 	t.doubted = false
 	t.local(ctx, contract.SettleActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
 		Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Resolved}})
+}
+
+// requestApproved asks for the first attempt, which the budget has held so far.
+func (t *task) requestApproved(ctx workflow.Context) {
+	r := t.in.AdmissionRequest(t.op, t.in.Hash, t.attempt, nil)
+	r.Hold, r.HoldOn = false, ""
+	t.local(ctx, contract.RequestActivity, contract.RequestInput{Budget: t.in.BudgetName(), Request: contract.AttemptRequest{Request: r}})
 }
 
 func (t *task) withdraw(ctx workflow.Context) {

@@ -138,22 +138,24 @@ func TestTaskReconciles(t *testing.T) {
 			refused := 0
 			s.RegisterDelayedCallback(func() {
 				for i, r := range []contract.Resolution{
-					{Actor: "ann", Outcome: outcome, Evidence: "seen", Version: 1},
-					{Actor: "ann", Outcome: outcome, Version: 2},
-					{Outcome: outcome, Evidence: "seen", Version: 2},
-					{Actor: "ann", Outcome: "perhaps", Evidence: "seen", Version: 2},
+					{ID: "d1", Actor: "ann", Outcome: outcome, Evidence: "seen", Version: 1},
+					{ID: "d1", Actor: "ann", Outcome: outcome, Version: 2},
+					{ID: "d1", Outcome: outcome, Evidence: "seen", Version: 2},
+					{Actor: "ann", Outcome: outcome, Evidence: "seen", Version: 2},
+					{ID: "d1", Actor: "acme", Outcome: outcome, Evidence: "seen", Version: 2},
+					{ID: "d1", Actor: "ann", Outcome: "perhaps", Evidence: "seen", Version: 2},
 				} {
 					require.NoError(t, s.UpdateWorkflowByID(id, contract.ResolveUpdate, strconv.Itoa(i), &callback{reject: func(error) { refused++ }}, r))
 				}
 			}, time.Hour)
 			s.RegisterDelayedCallback(func() {
-				require.NoError(t, s.UpdateWorkflowByID(id, contract.ResolveUpdate, "last", &callback{}, contract.Resolution{Actor: "ann", Outcome: outcome, Evidence: "seen", Version: 2}))
+				require.NoError(t, s.UpdateWorkflowByID(id, contract.ResolveUpdate, "last", &callback{}, contract.Resolution{ID: "d1", Actor: "ann", Outcome: outcome, Evidence: "seen", Version: 2}))
 			}, 2*time.Hour)
 			op := operation()
 			op.Retry.MaxAge = contract.Duration(24 * time.Hour)
 			res := s.run(input(op))
 			require.Equal(t, phase, res.Phase)
-			require.Equal(t, 4, refused, "stale or incomplete resolutions are refused")
+			require.Equal(t, 6, refused, "stale or incomplete resolutions, and the asker's own, are refused")
 			require.Equal(t, "ann", res.Evidence[0].Actor)
 			want := 1
 			if outcome == contract.DidNotHappen {
@@ -178,7 +180,10 @@ func TestTaskReconciles(t *testing.T) {
 }
 
 // callback ignores what it is not given.
-type callback struct{ reject func(error) }
+type callback struct {
+	reject   func(error)
+	complete func(any, error)
+}
 
 func (c *callback) Accept() {}
 func (c *callback) Reject(err error) {
@@ -186,7 +191,11 @@ func (c *callback) Reject(err error) {
 		c.reject(err)
 	}
 }
-func (c *callback) Complete(any, error) {}
+func (c *callback) Complete(answer any, err error) {
+	if c.complete != nil {
+		c.complete(answer, err)
+	}
+}
 
 func TestTaskStartedWithoutTheGateway(t *testing.T) {
 	direct := contract.TaskInput{Tenant: "acme", Key: "k/1", Operation: "charge", Payload: []byte(`{}`)}

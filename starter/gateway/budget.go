@@ -37,6 +37,7 @@ type WhyView struct {
 	admission.Why
 	Until *time.Time `json:"until,omitempty"` // what it waits on ends then, as far as is known
 	First string     `json:"first,omitempty"` // the task that is tried before all others
+	Next  string     `json:"next_action"`
 }
 
 // why is GET /v1/tasks/{tenant}/{key}/why: what the budget says about one task.
@@ -49,6 +50,7 @@ func (g *Gateway) why(w http.ResponseWriter, r *http.Request) error {
 	if err := g.ask(r.Context(), &why.Why, contract.WhyQuery, contract.WhyRequest{Task: contract.TaskID(tenant, key)}); err != nil {
 		return err
 	}
+	why.Next = contract.NextWait
 	if why.Stand == admission.StandLeased || why.Stand == admission.StandDelayed {
 		return reply(w, http.StatusOK, why)
 	}
@@ -64,6 +66,12 @@ func (g *Gateway) why(w http.ResponseWriter, r *http.Request) error {
 		why.Until, why.First = heldBy(now, why.Why, tenant, s.operation())
 	case s == nil: // the budget knows nothing of tasks that have ended, nor of those that never were
 		return noTask(tenant, key)
+	default:
+		view, err := g.read(r.Context(), s)
+		if err != nil {
+			return err
+		}
+		why.Next = view.NextAction
 	}
 	return reply(w, http.StatusOK, why)
 }

@@ -25,6 +25,9 @@ func (s *story) start(a *historypb.WorkflowExecutionStartedEventAttributes, at t
 	if in.Agent != "" {
 		parts = append(parts, "agent "+in.Agent)
 	}
+	if in.Intent != "" {
+		parts = append(parts, "intent "+in.Intent)
+	}
 	if in.Hash != "" {
 		parts = append(parts, "payload "+brief(in.Hash))
 	}
@@ -40,6 +43,7 @@ func (s *story) start(a *historypb.WorkflowExecutionStartedEventAttributes, at t
 		s.leases = append(s.leases, lease.ID)
 		s.add(at, "leased", 1, s.budget(), "lease "+lease.ID+", at once: capacity was free")
 	}
+	s.asks(at)
 }
 
 func (s *story) budget() string { return contract.BudgetID(s.input.BudgetName()) }
@@ -116,8 +120,9 @@ func (s *story) marker(a *historypb.MarkerRecordedEventAttributes, at time.Time)
 	case contract.ResolveActivity:
 		var resolved contract.Resolved
 		if decode(a.GetDetails()["result"], &resolved) && resolved.Refused == "" {
-			s.input.Pinned, s.input.Hash = resolved.Operation, resolved.Hash
+			s.input.Pinned, s.input.Hash, s.input.Payload = resolved.Operation, resolved.Hash, resolved.Payload
 			s.add(at, "resolved", 0, "", "the operation's declaration is pinned, payload "+brief(resolved.Hash))
+			s.asks(at)
 		} else {
 			s.add(at, "resolved", 0, "", join("refused", resolved.Refused))
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -46,6 +48,9 @@ type fake struct {
 	query   func(name string, args []any) (any, error)
 	list    func(r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 
+	intents    []contract.IntentInput
+	terminated []string
+
 	reports   []admission.Report
 	cancelled []string
 	cancelErr error
@@ -59,6 +64,9 @@ func (f *fake) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOption
 	if order, ok := args[0].(contract.AuditInput); ok {
 		f.audits, f.started = append(f.audits, order), append(f.started, o)
 		return audited{}, nil
+	}
+	if in, ok := args[0].(contract.IntentInput); ok {
+		return nil, f.claim(o, in)
 	}
 	in := args[0].(contract.TaskInput)
 	f.startErr = ctx.Err()
@@ -77,6 +85,32 @@ func (f *fake) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOption
 type audited struct{ client.WorkflowRun }
 
 func (audited) GetRunID() string { return "run-1" }
+
+// claim is the start of an Intent workflow: one may be open at a time.
+func (f *fake) claim(o client.StartWorkflowOptions, in contract.IntentInput) error {
+	if d := f.tasks[o.ID]; d != nil && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
+	}
+	f.intents = append(f.intents, in)
+	f.put(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: o.ID, RunId: "intent-" + strconv.Itoa(len(f.intents))},
+		Status:    enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		Memo:      &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.ClaimMemo: payload(o.Memo[contract.ClaimMemo])}},
+	}})
+	return nil
+}
+
+func (f *fake) TerminateWorkflow(_ context.Context, id, run, _ string, _ ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.tasks[id]
+	if d == nil || d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != run {
+		return serviceerror.NewNotFound("no such run is open")
+	}
+	f.terminated = append(f.terminated, id+" "+run)
+	d.WorkflowExecutionInfo.Status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	return nil
+}
 
 func (f *fake) put(d *workflowservice.DescribeWorkflowExecutionResponse) {
 	if f.tasks == nil {
@@ -212,8 +246,14 @@ func (operations) ResolveE(in contract.TaskInput, _ time.Time) (contract.Resolve
 	if in.Operation != "charge_card" {
 		return contract.Resolved{}, &config.ResolveError{Code: config.UnknownOperation, Detail: "there is no operation " + in.Operation}
 	}
-	return contract.Resolved{Operation: &contract.Operation{Name: in.Operation, Type: "http"}, Payload: in.Payload,
-		Hash: config.Hash(in.Operation, in.Payload)}, nil
+	op := &contract.Operation{Name: in.Operation, Type: "http"}
+	if in.Intent != "" {
+		op.Intent = &contract.Intent{Same: contract.SameRefuse, Window: contract.DefaultIntentWindow}
+		if in.SameIntent != "" {
+			op.Intent.Same = in.SameIntent
+		}
+	}
+	return contract.Resolved{Operation: op, Payload: in.Payload, Hash: config.Hash(in.Operation, in.Payload)}, nil
 }
 
 func (operations) Operation(name string) (*config.Operation, bool) {

@@ -45,6 +45,7 @@ type Temporal interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+	TerminateWorkflow(ctx context.Context, workflowID, runID, reason string, details ...any) error
 	CancelWorkflowWithOptions(ctx context.Context, options client.CancelWorkflowOptions) error
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
@@ -60,6 +61,7 @@ type Options struct {
 	Client     Temporal
 	Operations Operations
 	Policy     admission.Policy                     // of the same file, normalized; zero: nothing to compare the budget's with
+	People     config.People                        // who may decide what; empty: everybody everything
 	Log        *zap.Logger                          // nil: no log
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
@@ -71,6 +73,7 @@ type Gateway struct {
 	client     Temporal
 	operations Operations
 	policy     admission.Policy
+	people     config.People
 	digest     string // of policy; empty: none is known
 	log        *zap.Logger
 	budget     string
@@ -84,7 +87,7 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
@@ -122,6 +125,9 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/tasks/{tenant}/{key}/why", g.why},
 		{"POST", "/v1/tasks/{tenant}/{key}/cancel", g.cancel},
 		{"POST", "/v1/tasks/{tenant}/{key}/resolve", g.resolve},
+		{"GET", "/v1/tasks/{tenant}/{key}/approval", g.approval},
+		{"POST", "/v1/tasks/{tenant}/{key}/approve", g.approve},
+		{"POST", "/v1/tasks/{tenant}/{key}/decline", g.decline},
 		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
 		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
 		{"PUT", "/v1/operations/{operation}/freeze", g.freeze},
@@ -133,6 +139,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/budget", g.budgetView},
 		{"PUT", "/v1/budget", g.configure},
 		{"GET", "/v1/unknown", g.unknown},
+		{"GET", "/v1/approvals", g.approvals},
 		{"GET", "/healthz", g.healthz},
 		{"GET", "/readyz", g.readyz},
 	}

@@ -28,6 +28,7 @@ const (
 type filter struct {
 	tenant, operation, priority string
 	phase                       contract.Phase
+	approval                    bool // tasks that wait for one, only
 	limit                       int
 	cursor                      []byte
 }
@@ -75,8 +76,11 @@ func (g *Gateway) page(w http.ResponseWriter, r *http.Request, f filter) error {
 	}
 	page := contract.TaskPage{Tasks: []contract.TaskView{}, Cursor: base64.RawURLEncoding.EncodeToString(found.GetNextPageToken())}
 	for _, v := range views {
-		if v.Task != "" && (f.phase == "" || v.Phase == f.phase) {
+		if v.Task != "" && (f.phase == "" || v.Phase == f.phase) && (!f.approval || v.Approval != nil) {
 			page.Tasks = append(page.Tasks, v)
+			if v.Reconciliation != nil && v.Reconciliation.Overdue {
+				page.Overdue++
+			}
 		}
 	}
 	return reply(w, http.StatusOK, page)
@@ -197,8 +201,11 @@ func (f filter) query() string {
 	const phase, outside = contract.PhaseAttribute, "ExecutionStatus IN ('Terminated', 'TimedOut')"
 	switch f.phase {
 	case "":
+		if f.approval {
+			terms = append(terms, "ExecutionStatus = 'Running'", phase+" = "+quote(contract.WaitsForApproval))
+		}
 	case contract.PhaseAccepted:
-		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" = 'accepted' OR "+phase+" IS NULL)")
+		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" IN ('accepted', 'approval') OR "+phase+" IS NULL)")
 	case contract.PhaseLeased, contract.PhaseClaimed, contract.PhaseDispatched:
 		terms = append(terms, "ExecutionStatus = 'Running'", "("+phase+" IN ('accepted', 'leased') OR "+phase+" IS NULL)")
 	case contract.PhaseReconciling:

@@ -3,9 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -82,87 +80,6 @@ func about(view contract.TaskView, p *problemError) *problemError {
 	return p
 }
 
-// resolve is POST /v1/tasks/{tenant}/{key}/resolve: a person's word on an outcome
-// that nobody has seen. The same id with the same content is the same decision,
-// however often it is sent, also after it was carried out.
-func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request) error {
-	tenant, key, err := taskOf(r)
-	if err != nil {
-		return err
-	}
-	word, err := readResolution(w, r)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
-	defer cancel()
-	s, view, err := g.mustFind(ctx, tenant, key)
-	if err != nil {
-		return err
-	}
-	child := contract.ReconcileID(tenant, key, max(1, view.Attempts)) // closed: it may know the id
-	if open := reconciliation(s.task); open != nil && s.open() {
-		child = open.GetWorkflowId()
-	}
-	var done contract.ResolveReply
-	err = g.update(ctx, child, contract.ResolveUpdate, decisionID(word), word, &done)
-	var refused *temporal.ApplicationError
-	switch {
-	case err == nil:
-		g.log.Info("outcome resolved", zap.String("tenant", tenant), zap.String("key", key), zap.String("verdict", done.Verdict))
-		return reply(w, http.StatusOK, done)
-	case errors.As(err, &refused) && refused.Type() == contract.StaleError:
-		return about(view, refuse("stale_version", "%s; read the task again and decide on what it shows now", refused.Message()))
-	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:
-		return refuse("invalid_request", "%s", refused.Message())
-	case errors.As(err, &refused) && refused.Type() == updateLost:
-		return refuse("stale_version", "the reconciliation ended before it took the decision; read the task again")
-	case errors.As(err, &refused):
-		return about(view, refuse("resolution_refused", "%s", firstLine(refused.Message())))
-	case notFound(err):
-		return about(view, refuse("nothing_to_resolve", "the task is %s: no outcome waits for a decision", view.Phase))
-	}
-	return upstream("temporal_unavailable", err)
-}
-
-func readResolution(w http.ResponseWriter, r *http.Request) (contract.Resolution, error) {
-	var word contract.Resolution
-	body, err := readBody(w, r, maxOrder)
-	if err != nil {
-		return word, err
-	}
-	if body == nil {
-		return word, refuse("invalid_request", "the body is empty: want outcome, evidence and version")
-	}
-	err = decodeStrict(body, map[string]any{"id": &word.ID, "actor": &word.Actor, "outcome": &word.Outcome,
-		"evidence": &word.Evidence, "version": &word.Version})
-	switch {
-	case err != nil:
-		return word, err
-	case word.Outcome != contract.Happened && word.Outcome != contract.DidNotHappen && word.Outcome != contract.FailedFinding:
-		return word, refuse("invalid_request", "outcome %.40q: want happened, did_not_happen or failed", word.Outcome)
-	case word.Evidence == "":
-		return word, refuse("invalid_request", "evidence is required: say how you know")
-	case word.Version < 1:
-		return word, refuse("invalid_request", "version is required: the one that the task showed (reconciliation.version)")
-	case len(word.ID) > 128:
-		return word, refuse("invalid_request", "id has at most 128 bytes")
-	}
-	if word.ID == "" {
-		word.ID = rand.Text()
-	}
-	return word, checkWords(&word.Actor, "")
-}
-
-// decisionID names a decision by its id and content, so that Temporal's own
-// deduplication answers a repeated one, and another content under the same id is
-// judged by itself.
-func decisionID(word contract.Resolution) string {
-	text, _ := json.Marshal(word) // strings and a number: cannot fail
-	sum := sha256.Sum256(text)
-	return "resolve-" + hex.EncodeToString(sum[:])
-}
-
 // pause is POST /v1/tenants/{tenant}/pause. An empty body pauses the dispatch.
 func (g *Gateway) pause(w http.ResponseWriter, r *http.Request) error {
 	order := contract.PauseRequest{Dispatch: true}
@@ -198,6 +115,9 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 		return refuse("invalid_time", "until is in the past")
 	}
 	if err := checkWords(&order.Actor, order.Reason); err != nil {
+		return err
+	}
+	if err := g.mayDecide(order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)

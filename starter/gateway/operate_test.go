@@ -77,7 +77,7 @@ func TestResolve(t *testing.T) {
 		"stale":                      {app(contract.StaleError), 409, "stale_version"},
 		"ended meanwhile":            {app(updateLost), 409, "stale_version"},
 		"invalid by the workflow":    {app(contract.InvalidError), 400, "invalid_request"},
-		"refused for another reason": {app("rights"), 409, "resolution_refused"},
+		"refused for another reason": {app("strange"), 409, "resolution_refused"},
 		"no reconciliation":          {serviceerror.NewNotFound("workflow not found"), 409, "nothing_to_resolve"},
 		"unreachable":                {serviceerror.NewUnavailable("down"), 503, "temporal_unavailable"},
 	} {
@@ -94,7 +94,7 @@ func TestResolve(t *testing.T) {
 			assert.Equal(t, "reconcile/acme/inv-42/1", f.updates[0].WorkflowID)
 			assert.Equal(t, contract.Resolution{ID: "d-1", Actor: "mara", Outcome: "happened", Evidence: "seen in the portal", Version: 3}, f.updates[0].Args[0])
 			if c.status == 200 {
-				assert.Equal(t, contract.ResolveReply{Verdict: "happened", Version: 4}, decodeBody[contract.ResolveReply](t, r))
+				assert.Equal(t, contract.ResolveReply{Verdict: "happened", Version: 4, NextAction: contract.NextWait}, decodeBody[contract.ResolveReply](t, r))
 			} else {
 				assert.Equal(t, c.reason, decodeBody[contract.Problem](t, r).Reason)
 			}
@@ -107,8 +107,8 @@ func TestDecisionID(t *testing.T) {
 	word := contract.Resolution{ID: "d-1", Actor: "mara", Outcome: contract.Happened, Evidence: "seen", Version: 3}
 	otherWord := word
 	otherWord.Outcome = contract.DidNotHappen
-	assert.Equal(t, decisionID(word), decisionID(word))
-	assert.NotEqual(t, decisionID(word), decisionID(otherWord))
+	assert.Equal(t, updateID("resolve", word), updateID("resolve", word))
+	assert.NotEqual(t, updateID("resolve", word), updateID("resolve", otherWord))
 }
 
 // After its reconciliation has ended, only a decision that it took is answered.

@@ -189,6 +189,6 @@ func TestWhyTellsUntilWhen(t *testing.T) {
 			return now, nil
 		}
 		got := decodeBody[WhyView](t, do(t, newGateway(f), "GET", "/v1/tasks/acme/inv-42/why", ""))
-		assert.Equal(t, WhyView{Why: c.why, Until: c.until, First: c.first}, got)
+		assert.Equal(t, WhyView{Why: c.why, Until: c.until, First: c.first, Next: contract.NextWait}, got)
 	}
 }

@@ -61,11 +61,17 @@ var kinds = map[string]kind{
 	"nothing_to_resolve": {409, "No outcome waits for a decision", contract.NextDoNotRetry},
 	"stale_version":      {409, "The reconciliation has moved on", contract.NextAskHuman},
 	"resolution_refused": {409, "The decision was refused", contract.NextAskHuman},
+	"nothing_to_approve": {409, "The task waits for no approval", contract.NextDoNotRetry},
+	"approval_mismatch":  {409, "The approval is of something else", contract.NextAskHuman},
+	"same_intent":        {409, "An earlier task has the same intent", contract.NextDoNotRetry},
+	"decision_reused":    {422, "The decision's id belongs to another decision", contract.NextDoNotRetry},
+	"not_allowed":        {403, "The decision is not this actor's to make", contract.NextAskHuman},
 
 	// Verdicts of the budget.
 	"tenant_limit":           {429, "The tenant's queue is full", contract.NextDoNotRetry},
 	"agent_limit":            {429, "The agent's queue is full", contract.NextDoNotRetry},
 	"queue_full":             {429, "The queue is full", contract.NextDoNotRetry},
+	"approvals_full":         {429, "Too many tasks wait for a person", contract.NextDoNotRetry},
 	"over_share":             {429, "The tenant holds more than its share of the queue", contract.NextDoNotRetry},
 	"deadline_unattainable":  {503, "The deadline cannot be met", contract.NextDoNotRetry}, // 429 when the tenant's own backlog is the cause
 	"stale_backlog":          {503, "The backlog is stale", contract.NextDoNotRetry},

@@ -75,7 +75,9 @@ func (g *Gateway) read(ctx context.Context, s *sighting) (contract.TaskView, err
 	if err := g.complete(ctx, s); err != nil {
 		return contract.TaskView{}, upstream("temporal_unavailable", err)
 	}
-	return view(s), nil
+	v := view(s)
+	g.hold(&v)
+	return v, nil
 }
 
 // readEnd reads how a closed task ended.

@@ -143,6 +143,7 @@ func readSubmit(w http.ResponseWriter, r *http.Request) (contract.TaskInput, err
 	err = decodeStrict(body, map[string]any{
 		"tenant": &s.Tenant, "agent": &s.Agent, "operation": &s.Operation, "priority": &s.Priority,
 		"deadline": &s.Deadline, "not_before": &s.NotBefore, "payload": &s.Payload,
+		"intent": &s.Intent, "same_intent": &s.SameIntent,
 	})
 	if err != nil {
 		return contract.TaskInput{}, err
@@ -150,6 +151,7 @@ func readSubmit(w http.ResponseWriter, r *http.Request) (contract.TaskInput, err
 	in := contract.TaskInput{
 		Tenant: s.Tenant, Key: key, Agent: s.Agent, Operation: s.Operation, Priority: s.Priority,
 		Deadline: s.Deadline, NotBefore: s.NotBefore, Payload: s.Payload,
+		Intent: s.Intent, SameIntent: s.SameIntent,
 	}
 	if err := contract.CheckName("tenant", in.Tenant); err != nil {
 		return in, refuse("invalid_name", "%v", err)

@@ -19,6 +19,9 @@ func sentence(v contract.TaskView, past *story) string {
 	case contract.PhaseFailed:
 		return "It FAILED: " + reasonText(v) + "; " + attemptsText(v) + " and no effect is outstanding."
 	case contract.PhaseExpired:
+		if v.ErrorClass != "" && v.ErrorClass != string(admission.Expired) {
+			return "It EXPIRED: " + reasonText(v) + "."
+		}
 		return "It EXPIRED: its deadline passed before anything was dispatched, so it had no effect."
 	case contract.PhaseRejected:
 		return "It was REJECTED: " + reasonText(v) + "; it had no effect."
@@ -87,6 +90,9 @@ func heldText(past *story) string {
 }
 
 func waitingSentence(v contract.TaskView, past *story) string {
+	if v.Approval != nil {
+		return "It is ACCEPTED and waits for an approval until " + clock(v.Approval.Expires) + "; nothing has been sent, and it holds no capacity (headgate approvals)."
+	}
 	if past == nil || len(past.attempts) == 0 {
 		return "It is ACCEPTED and waits for its turn in the budget; nothing has been sent (headgate why tells what it waits on)."
 	}

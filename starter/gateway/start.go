@@ -33,7 +33,7 @@ func (g *Gateway) start(ctx context.Context, in contract.TaskInput) (*sighting, 
 		return nil, rejected(refuse("gateway_busy", "the admission lapsed before the task could be started; nothing was stored, and the same key is safe to send again").soon())
 	}
 	startCtx, cancel := context.WithTimeout(ctx, min(left, startTimeout/2))
-	_, err := g.client.ExecuteWorkflow(startCtx, startOptions(in), contract.TaskWorkflow, in)
+	_, err := g.client.ExecuteWorkflow(startCtx, startOptions(in, g.now()), contract.TaskWorkflow, in)
 	cancel()
 	var taken *serviceerror.WorkflowExecutionAlreadyStarted
 	switch {
@@ -87,9 +87,17 @@ func refusedByServer(err error) bool {
 	return errors.As(err, &invalid) || errors.As(err, &denied) || errors.As(err, &namespace)
 }
 
-func startOptions(in contract.TaskInput) client.StartWorkflowOptions {
+func startOptions(in contract.TaskInput, now time.Time) client.StartWorkflowOptions {
 	phase := contract.PhaseAccepted
-	if in.Ticket.Lease != nil {
+	memo := map[string]any{contract.TicketMemo: in.Ticket.ID, contract.HashMemo: in.Hash}
+	if in.Intent != "" {
+		memo[contract.IntentMemo] = in.Intent
+	}
+	switch {
+	case in.Pinned.Approval != nil:
+		phase = contract.WaitsForApproval
+		memo[contract.ApprovalMemo] = contract.NewApprovalStand(*in.Pinned, in.Hash, now)
+	case in.Ticket.Lease != nil:
 		phase = contract.PhaseLeased
 	}
 	attributes := []temporal.SearchAttributeUpdate{
@@ -107,7 +115,7 @@ func startOptions(in contract.TaskInput) client.StartWorkflowOptions {
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Memo:                                     map[string]any{contract.TicketMemo: in.Ticket.ID, contract.HashMemo: in.Hash},
+		Memo:                                     memo,
 		TypedSearchAttributes:                    temporal.NewSearchAttributes(attributes...),
 		StaticSummary:                            fmt.Sprintf("%s for %s", in.Operation, in.Tenant),
 		StaticDetails:                            details(in),
@@ -125,6 +133,7 @@ func details(in contract.TaskInput) string {
 	row("tenant", in.Tenant)
 	row("request key", in.Key)
 	row("agent", in.Agent)
+	row("intent", in.Intent)
 	row("operation", in.Operation)
 	row("priority", in.Priority.String())
 	if in.Deadline != nil {

@@ -112,6 +112,9 @@ func (s *story) read(e *historypb.HistoryEvent, at time.Time) {
 		a := e.GetWorkflowExecutionCancelRequestedEventAttributes()
 		s.add(at, "cancel_requested", 0, a.GetIdentity(), a.GetCause())
 
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+		s.asked(e.GetWorkflowExecutionUpdateAcceptedEventAttributes(), at)
+
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.EffectActivity {
 			s.schedule(e.GetEventId(), a, at)

@@ -41,6 +41,17 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 		return rejected(resolveProblem(wrong))
 	}
 
+	in.Payload, in.Pinned = resolved.Payload, resolved.Operation
+	if in.Intent != "" && in.Pinned.Intent.Same != contract.SameAllow {
+		earlier, err := g.meet(r.Context(), in)
+		if err != nil {
+			return rejected(err)
+		}
+		if earlier != nil {
+			return sameIntent(w, in, in.Pinned.Intent.Same, earlier)
+		}
+	}
+
 	// 4. The budget decides, or has just decided about another one like it. From
 	// here on the request is carried to its end, even if the client leaves: a
 	// ticket is either used or handed back.
@@ -60,12 +71,23 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), startTimeout)
 	defer cancel()
 
-	// 5. The task is started with the ticket; only then is it accepted.
+	// 5. The task is started with the ticket; only then is it accepted. Its intent
+	// is claimed right before.
 	in.Logic = contract.LogicNewest
-	in.Payload, in.Pinned = resolved.Payload, resolved.Operation
 	in.Ticket = &contract.Ticket{ID: verdict.Ticket, StartBy: verdict.StartBy, Lease: verdict.Lease}
 	if g.budget != contract.DefaultBudget {
 		in.Budget = g.budget
+	}
+	if in.Intent != "" {
+		// A ticket whose task does not get its intent is left to lapse: a request of
+		// the same key may hold it too, and start the task with it.
+		earlier, err := g.claim(ctx, in)
+		if err != nil {
+			return rejected(err)
+		}
+		if earlier != nil {
+			return sameIntent(w, in, in.Pinned.Intent.Same, earlier)
+		}
 	}
 	winner, err := g.start(ctx, in)
 	if err != nil {
@@ -107,8 +129,12 @@ func acceptedView(in contract.TaskInput, v admission.Verdict, now time.Time) con
 	}
 	view := contract.TaskView{
 		Tenant: in.Tenant, Key: in.Key, Task: contract.TaskID(in.Tenant, in.Key), Agent: in.Agent,
-		Operation: in.Operation, Priority: in.Priority, PayloadHash: in.Hash, Accepted: &now,
+		Operation: in.Operation, Priority: in.Priority, PayloadHash: in.Hash, Intent: in.Intent, Accepted: &now,
 		Position: v.Position,
+	}
+	if in.Pinned.Approval != nil {
+		ask := contract.NewApprovalStand(*in.Pinned, in.Hash, now)
+		view.Approval, view.NextStep = &ask, approveStep
 	}
 	if v.Lease == nil && v.Reason != "" {
 		view.WaitingOn = []contract.Waiting{{Reason: string(v.Reason), Resource: v.Resource, Since: &now}}

@@ -28,6 +28,9 @@ func needsPast(s *sighting) bool {
 		_, told := resultOf(s.end)
 		return !told
 	}
+	if asksPerson(s) {
+		return false
+	}
 	// A task that seems to wait may have had attempts, one of which no worker has
 	// taken notice of yet.
 	return pendingEffect(s.task) == nil && reconciliation(s.task) == nil && info.GetHistoryLength() > attemptless
@@ -51,6 +54,7 @@ func indexView(s *sighting) contract.TaskView {
 	v := contract.TaskView{
 		Task:            info.GetExecution().GetWorkflowId(),
 		PayloadHash:     s.hash(),
+		Intent:          memo[string](info.GetMemo(), contract.IntentMemo),
 		Accepted:        moment(info.GetStartTime()),
 		CancelRequested: s.task.GetWorkflowExtendedInfo().GetCancelRequested(),
 	}
@@ -78,6 +82,7 @@ func indexView(s *sighting) contract.TaskView {
 //	last beat claimed                             claimed
 //	last beat dispatching or responded            dispatched
 //	reconciliation open                           reconciling or unknown, as its memo says
+//	a question to a person is open        accepted, waiting on approval
 //	an end that no worker has noticed             the phase before it
 //	otherwise                                     accepted
 func openView(v *contract.TaskView, s *sighting) {
@@ -101,10 +106,15 @@ func openView(v *contract.TaskView, s *sighting) {
 		}
 		v.Reconciliation = &stand
 		v.ErrorClass, v.Detail, _ = strings.Cut(stand.Reason, ": ")
+		v.NextStep = nextStep(*v, stand)
 		setPhase(v, stand.Phase)
 		return
 	}
 	setPhase(v, contract.PhaseAccepted)
+	if asksPerson(s) {
+		approvalView(v, s)
+		return
+	}
 	if attribute(s.task.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.PhaseAttribute) == string(contract.PhaseLeased) {
 		setPhase(v, contract.PhaseLeased) // granted; a worker will take notice
 	}
