@@ -26,11 +26,11 @@ var rewrite = flag.Bool("rewrite", false, "add what is new to the golden files")
 // one that is missing.
 var messages = []any{
 	contract.AdmitReply{}, contract.AdmitRequest{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
-	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.ConfigureReply{},
+	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.Callback{}, contract.Cancel{}, contract.ConfigureReply{},
 	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
-	contract.Deliveries{}, contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.Explanation{},
-	contract.HTTPRequest{}, contract.Header{}, contract.LateEvidence{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
-	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
+	contract.Deliveries{}, contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.EvidenceReply{}, contract.Explanation{},
+	contract.HTTPRequest{}, contract.Header{}, contract.LateEvidence{}, contract.Lookups{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
+	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.Provider{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
 	contract.ReportBatch{}, contract.ReportInput{}, contract.RequestBatch{}, contract.RequestInput{}, contract.Resolution{},
 	contract.ResolveReply{}, contract.Resolved{}, contract.Retry{}, contract.Stand{}, contract.SubmitRequest{}, contract.TaskInput{},
 	contract.TaskPage{}, contract.TaskResult{}, contract.TaskView{}, contract.Ticket{}, contract.Waiting{}, contract.WhyRequest{},
