@@ -54,7 +54,10 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 	}
 	d.Replay = readReplay(s.child("replay"), d)
 	if p := s.child("probe"); p != nil {
-		d.Probe = readProbe(p)
+		d.Probe = readProbe(p, budget)
+	}
+	if p := s.child("provider"); p != nil {
+		d.Provider = readProvider(p, d)
 	}
 	var costs []Cost
 	if f, ok := s.need("cost", "{calls: 1}, or {} if it uses no resource"); ok {

@@ -63,8 +63,9 @@ func (o Operation) SettleFor() Duration {
 func (o Operation) Verifies() bool { return o.Probe != nil && o.Probe.Verify }
 
 // ProbeOperation is the name under which a budget knows the probes of an
-// operation, so that they have a breaker and an estimate of their own.
-func ProbeOperation(name string) string { return name + ".probe" }
+// operation, so that they have a breaker and an estimate of their own. No
+// operation has such a name.
+func ProbeOperation(name string) string { return name + ":probe" }
 
 // What becomes of a task whose effect was cancelled at the provider.
 const (
