@@ -23,6 +23,8 @@ const (
 	reasonDeadline   = "deadline_passed"
 	reasonAbsent     = "proven_absent" // a reconciliation found that it did not happen
 	reasonReplay     = "replayed"      // the replay class allowed to send it again
+	reasonToVerify   = "to_be_verified"
+	reasonCalledOff  = "cancelled_at_provider"
 )
 
 // effect runs one attempt and says what is known of it afterwards.
@@ -102,8 +104,16 @@ func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.D
 	if o.Reason != reasonNoWorker {
 		t.counted++
 	}
+	if o.Class != admission.Succeeded && o.Class != admission.Unknown {
+		if ended := t.heard(ctx); ended != nil {
+			return ended, 0
+		}
+	}
 	switch o.Class {
 	case admission.Succeeded:
+		if t.op.Verifies() {
+			return t.verify(ctx, o)
+		}
 		t.succeed(o)
 		if t.replayed() {
 			t.result.Evidence = append(t.result.Evidence, evidenceOf(contract.EvidenceReplay, o, workflow.Now(ctx)))

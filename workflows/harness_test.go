@@ -26,6 +26,7 @@ type stage struct {
 	requests []contract.AttemptRequest
 	effects  []contract.EffectInput
 	probes   int
+	kinds    []string // of the probes
 	// outcome and probe answer; the number of the call is given, from 1.
 	outcome func(n int) (contract.Outcome, error)
 	probe   func(n int) (contract.Evidence, error)
@@ -66,8 +67,9 @@ func newStage(t *testing.T) *stage {
 		s.effects = append(s.effects, in)
 		return s.outcome(len(s.effects))
 	}, name(contract.EffectActivity))
-	s.RegisterActivityWithOptions(func(context.Context, contract.ProbeInput) (contract.Evidence, error) {
+	s.RegisterActivityWithOptions(func(_ context.Context, in contract.ProbeInput) (contract.Evidence, error) {
 		s.probes++
+		s.kinds = append(s.kinds, in.Kind)
 		return s.probe(s.probes)
 	}, name(contract.ProbeActivity))
 	return s

@@ -52,12 +52,17 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 			return t.end(ctx, ended.phase, ended.reason, ended.detail)
 		}
 		// 7. A further attempt waits in the budget like everybody else.
-		t.attempt++
-		at := workflow.Now(ctx).Add(wait)
-		setPhase(ctx, contract.PhaseAccepted)
-		t.waiting = true
-		t.request(ctx, &at, false)
+		t.next(ctx, wait)
 	}
+}
+
+// next asks for a further attempt.
+func (t *task) next(ctx workflow.Context, wait time.Duration) {
+	t.attempt++
+	at := workflow.Now(ctx).Add(wait)
+	setPhase(ctx, contract.PhaseAccepted)
+	t.waiting = true
+	t.request(ctx, &at, false)
 }
 
 type task struct {
@@ -229,10 +234,16 @@ func (t *task) refused(d contract.Decision) *ending {
 // takeLate keeps a fenced worker's answer about an earlier attempt. If it says
 // that the effect happened, no further attempt is made.
 func (t *task) takeLate(ctx workflow.Context, late contract.LateEvidence) *ending {
+	if late.Callback != nil {
+		return t.called(ctx, *late.Callback)
+	}
 	e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
 	t.result.Evidence = append(t.result.Evidence, e)
 	if e.Finding != contract.Happened {
 		return nil
+	}
+	if t.op.Verifies() {
+		return t.verifyLate(ctx, late.Outcome)
 	}
 	t.succeed(late.Outcome)
 	return &ending{phase: contract.PhaseSucceeded}
