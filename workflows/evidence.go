@@ -87,8 +87,7 @@ func (r *reconciliation) drain(ctx workflow.Context) {
 // it happened decides in any case, that it did not only if nothing was sent
 // before this attempt, since it may be about that.
 func (r *reconciliation) called(ctx workflow.Context, e contract.Evidence) {
-	probe := r.in.Operation.Probe
-	if probe == nil || probe.Callback == nil || slices.Contains(r.stand.Callbacks, e.ID) {
+	if slices.Contains(r.stand.Callbacks, e.ID) {
 		return
 	}
 	r.stand.Callbacks = append(r.stand.Callbacks, e.ID)
