@@ -52,7 +52,7 @@ Start with "headgate dev", which runs everything on this machine.`,
 	add("processes", newDevCommand(), newGatewayCommand(), newWorkerCommand())
 	add("tasks", newSubmitCommand(), newStatusCommand(), newListCommand(), newExplainCommand(), newWhyCommand(), newCancelCommand())
 	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newPauseCommand(), newResumeCommand(),
-		newApplyCommand(), newConfigCommand(), newDrillCommand(), newBenchCommand())
+		newApplyCommand(), newConfigCommand(), newConformCommand(), newDrillCommand(), newBenchCommand())
 	root.AddCommand(newVersionCommand(), newProviderCommand(), newExitCodesTopic())
 	wrap(root)
 	return root
