@@ -55,6 +55,7 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 	d.Replay = readReplay(s.child("replay"), d)
 	if p := s.child("probe"); p != nil {
 		d.Probe = readProbe(p, budget)
+		checkCancel(p, d)
 	}
 	if p := s.child("provider"); p != nil {
 		d.Provider = readProvider(p, d)

@@ -78,6 +78,16 @@ func readCancel(s *section) *contract.Cancel {
 	return out
 }
 
+// checkCancel needs the request: an effect is sent again under a key only if that
+// goes with it, so that a first request which arrives late meets it.
+func checkCancel(s *section, d contract.Operation) {
+	if d.Probe.Cancel == nil || d.Probe.Cancel.Then != contract.ThenRetry || d.Request == nil || d.Request.IdempotencyHeader != "" {
+		return
+	}
+	f, _ := s.field("cancel")
+	s.errorAt(f, "a cancelled effect is sent again by its key only: write request.idempotency_header, or `then: fail`")
+}
+
 func readCallback(s *section) *contract.Callback {
 	out := &contract.Callback{}
 	if f, ok := s.need("secret", "{env: NAME}"); ok {

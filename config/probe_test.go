@@ -104,4 +104,7 @@ func TestRefuseProbes(t *testing.T) {
 		c.old = baseLookup
 		t.Run(c.name, c.run)
 	}
+	keyless := strings.NewReplacer(", idempotency_header: Idempotency-Key}", "}", "replay: {class: keyed, window: 1h}", "replay: {class: never}",
+		baseLookup, `      cancel: §{method: POST, url: "http://a/{key}", did_not_happen: "true", then: retry}`).Replace(base)
+	t.Run("retry without a key", refusal{new: keyless, texts: []string{"by its key only"}}.run)
 }

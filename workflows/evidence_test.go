@@ -115,6 +115,27 @@ func TestCachedErrorsAreNotReplayed(t *testing.T) {
 	}
 }
 
+// A keyed replay must reach the provider while that certainly remembers the key.
+func TestReplayStopsBeforeTheWindowCloses(t *testing.T) {
+	for name, c := range map[string]struct {
+		lag  time.Duration // how long the outcome was in doubt before it is decided
+		sent int
+	}{"in time": {30 * time.Second, 2}, "just closed": {50 * time.Second, 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.outcome, s.probe = unclear(s), finding(contract.Inconclusive)
+			op := operation()
+			op.Replay = contract.Replay{Class: contract.ReplayKeyed, Window: contract.Duration(time.Minute)}
+			op.Provider = &contract.Provider{Version: "1", KeyWindow: contract.Duration(time.Minute)}
+			op.Probe = probe()
+			op.Probe.Attempts, op.Probe.Settle = 1, contract.Duration(c.lag)
+			s.resolveAt(time.Hour, contract.Happened, 2)
+			require.Equal(t, contract.PhaseSucceeded, s.run(input(op)).Phase)
+			require.Len(t, s.effects, c.sent)
+		})
+	}
+}
+
 func cancelling(then string) contract.Operation {
 	op := operation()
 	op.Probe = probe()

@@ -43,15 +43,9 @@ func (r *reconciliation) fence() time.Duration {
 	return 0
 }
 
-// fenced is the time from which on nothing of the attempt leaves any more. A
-// worker's clock may be ahead, so its own send-by time counts too.
-func (r *reconciliation) fenced() time.Time {
-	at := r.stand.Since.Add(r.fence())
-	if r.in.Operation.Provider != nil && r.in.Outcome.SendBy.After(at) {
-		return r.in.Outcome.SendBy
-	}
-	return at
-}
+// fenced is the time, on the server's clock, from which on nothing of the attempt
+// leaves any more.
+func (r *reconciliation) fenced() time.Time { return r.stand.Since.Add(r.fence()) }
 
 // look makes one look-up, and judges it together with those before it.
 func (r *reconciliation) look(ctx workflow.Context) {
