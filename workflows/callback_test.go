@@ -182,3 +182,39 @@ func TestLateProbeIsDiscarded(t *testing.T) {
 	require.Len(t, res.Evidence, 1)
 	require.Equal(t, contract.EvidencePerson, res.Evidence[0].Kind)
 }
+
+// What the provider has said before the last step is known when it is made: a
+// second effect is worse than a wasted lease.
+func TestEvidenceOfTheLastMomentCounts(t *testing.T) {
+	looked := func() contract.Operation {
+		op := calledBack()
+		op.Probe.URL = "http://x"
+		return op
+	}
+	t.Run("during the look-up that would prove absence", func(t *testing.T) {
+		s := newStage(t)
+		s.outcome = inDoubt
+		s.probe = func(n int) (contract.Evidence, error) {
+			if n == 2 {
+				s.SignalWorkflow(contract.EvidenceSignal, called("m1", contract.Happened))
+			}
+			return contract.Evidence{Finding: contract.DidNotHappen}, nil
+		}
+		res := s.run(input(looked()))
+		require.Equal(t, contract.PhaseSucceeded, res.Phase)
+		require.Equal(t, contract.EvidenceCallback, res.Evidence[len(res.Evidence)-1].Kind)
+		require.Len(t, s.effects, 1)
+	})
+	t.Run("together with the lease of the retry", func(t *testing.T) {
+		s := newStage(t)
+		s.outcome, s.probe = inDoubt, finding(contract.DidNotHappen)
+		s.asked = func(r contract.AttemptRequest) {
+			s.grant(r.Attempt) // both before the task listens
+			s.SignalWorkflow(contract.EvidenceSignal, called("m1", contract.Happened))
+		}
+		res := s.run(input(looked()))
+		require.Equal(t, contract.PhaseSucceeded, res.Phase)
+		require.Len(t, s.effects, 1)
+		require.Equal(t, admission.Withdrawn, s.reports[len(s.reports)-1].Kind, "the lease comes back")
+	})
+}

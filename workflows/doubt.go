@@ -28,6 +28,11 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	if n := len(res.Evidence); n > 0 {
 		last = res.Evidence[n-1]
 	}
+	if res.Verdict != contract.VerdictHappened {
+		if ended := t.heard(ctx); ended != nil {
+			return ended, 0
+		}
+	}
 	switch res.Verdict {
 	case contract.VerdictHappened:
 		t.result.Reference, t.result.Result = last.Reference, last.Result
@@ -85,8 +90,9 @@ func (t *task) child(ctx workflow.Context, o contract.Outcome) (contract.Reconci
 			return res, err
 		}
 		if late != nil {
-			// A child that has closed meanwhile has its verdict already.
-			_ = run.SignalChildWorkflow(dctx, contract.EvidenceSignal, *late).Get(dctx, nil)
+			if err := run.SignalChildWorkflow(dctx, contract.EvidenceSignal, *late).Get(dctx, nil); err != nil {
+				t.missed = append(t.missed, *late) // it has its verdict already
+			}
 		}
 	}
 }
@@ -118,16 +124,19 @@ func (t *task) verifyLate(ctx workflow.Context, o contract.Outcome) *ending {
 	return ended
 }
 
-// heard takes what has come while an attempt ran, before its outcome decides: a
-// provider that has said by itself that it happened is not asked again, and an
-// attempt that it refused has not failed then.
+// heard takes what has come while the task was not listening, before anything is
+// sent or said to have failed: a provider that has said by itself that it happened
+// is not asked again. Tasks whose declarations know of no callbacks and no
+// provider were made before this rule, and go by the order of their histories.
 func (t *task) heard(ctx workflow.Context) *ending {
-	if t.op.Probe == nil || t.op.Probe.Callback == nil {
+	if t.op.Provider == nil && (t.op.Probe == nil || t.op.Probe.Callback == nil) {
 		return nil
 	}
 	for {
 		var late contract.LateEvidence
-		if !t.evidence.ReceiveAsync(&late) {
+		if len(t.missed) > 0 {
+			late, t.missed = t.missed[0], t.missed[1:]
+		} else if !t.evidence.ReceiveAsync(&late) {
 			return nil
 		}
 		if ended := t.takeLate(ctx, late); ended != nil {
@@ -139,7 +148,7 @@ func (t *task) heard(ctx workflow.Context) *ending {
 // called takes a callback that comes while no reconciliation is open, once.
 func (t *task) called(ctx workflow.Context, e contract.Evidence) *ending {
 	known := slices.ContainsFunc(t.result.Evidence, func(seen contract.Evidence) bool { return seen.ID != "" && seen.ID == e.ID })
-	if known {
+	if known || len(t.result.Evidence) >= maxNotes && e.Finding != contract.Happened {
 		return nil
 	}
 	e.Kind, e.At = contract.EvidenceCallback, workflow.Now(ctx)

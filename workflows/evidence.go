@@ -9,9 +9,12 @@ import (
 	"headgate/contract"
 )
 
-// maxCallbacks bounds the IDs that are remembered: a provider repeats its latest
-// messages, not its oldest.
-const maxCallbacks = 100
+const (
+	// maxCallbacks bounds the IDs that are remembered: a provider repeats its
+	// latest messages, not its oldest.
+	maxCallbacks = 100
+	maxNotes     = 50 // evidence that does not decide
+)
 
 // pause waits for the next probe, unless the last one decided.
 func (r *reconciliation) pause(ctx workflow.Context, made int) {
@@ -98,13 +101,33 @@ func (r *reconciliation) called(ctx workflow.Context, e contract.Evidence) {
 	only := !r.in.Outcome.Dispatching.IsZero() && r.in.Outcome.Dispatching.Equal(r.in.FirstSent)
 	switch {
 	case r.verdict != "":
-		r.in.Evidence = append(r.in.Evidence, e)
+		r.note(e)
 	case e.Finding == contract.Happened:
 		r.take(contract.VerdictHappened, e)
 	case e.Finding == contract.DidNotHappen && only:
 		r.take(contract.VerdictDidNotHappen, e)
 	default:
+		r.note(e)
+	}
+}
+
+// note keeps evidence that does not decide, without the provider's whole answer.
+func (r *reconciliation) note(e contract.Evidence) {
+	if e.Result = nil; len(r.in.Evidence) < maxNotes {
 		r.in.Evidence = append(r.in.Evidence, e)
+	}
+}
+
+// reconsider takes what has come in the last moment: that it happened is worth
+// more than any reason to send it again.
+func (r *reconciliation) reconsider(ctx workflow.Context) {
+	if r.verdict != contract.VerdictDidNotHappen && r.verdict != contract.VerdictReplay || r.stand.Cancels > 0 {
+		return
+	}
+	before := r.verdict
+	r.verdict = ""
+	if r.drain(ctx); r.verdict != contract.VerdictHappened {
+		r.verdict = before
 	}
 }
 

@@ -176,6 +176,18 @@ func TestCancel(t *testing.T) {
 		require.Equal(t, "cancelled_at_provider", s.run(input(op)).Reason)
 		require.Equal(t, []string{"", "", "", contract.ProbeCancel}, s.kinds)
 	})
+	t.Run("a worker that knows no cancels has called nothing off", func(t *testing.T) {
+		s := newStage(t)
+		s.outcome = inDoubt
+		s.probe = func(int) (contract.Evidence, error) {
+			return contract.Evidence{Kind: contract.EvidenceLookup, Finding: contract.DidNotHappen}, nil
+		}
+		op := cancelling(contract.ThenFail)
+		op.Probe.Attempts, op.Probe.Max = 1, contract.Duration(100*time.Hour)
+		s.resolveAt(time.Minute, contract.Happened, 3)
+		require.Equal(t, contract.PhaseSucceeded, s.run(input(op)).Phase)
+		require.Len(t, s.effects, 1)
+	})
 	t.Run("not while the provider deduplicates", func(t *testing.T) {
 		s := newStage(t)
 		s.outcome = inDoubt

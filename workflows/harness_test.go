@@ -70,7 +70,11 @@ func newStage(t *testing.T) *stage {
 	s.RegisterActivityWithOptions(func(_ context.Context, in contract.ProbeInput) (contract.Evidence, error) {
 		s.probes++
 		s.kinds = append(s.kinds, in.Kind)
-		return s.probe(s.probes)
+		e, err := s.probe(s.probes)
+		if in.Kind == contract.ProbeCancel && e.Kind == "" {
+			e.Kind = contract.EvidenceCancel // as a worker says
+		}
+		return e, err
 	}, name(contract.ProbeActivity))
 	return s
 }

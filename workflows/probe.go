@@ -91,7 +91,7 @@ func (r *reconciliation) missed(at time.Time, e contract.Evidence) {
 // at any time, so what was seen of the effect before that says nothing any more.
 func (r *reconciliation) take(verdict string, e contract.Evidence) {
 	if r.stand.Cancels > 0 && e.Kind != contract.EvidenceCancel {
-		r.in.Evidence = append(r.in.Evidence, e)
+		r.note(e)
 		return
 	}
 	r.conclude(verdict, e)
@@ -101,8 +101,9 @@ func (r *reconciliation) take(verdict string, e contract.Evidence) {
 // else is heard meanwhile.
 func (r *reconciliation) cancel(ctx workflow.Context) {
 	e, answered := r.probe(ctx, contract.ProbeCancel, func() {
-		r.stand.Cancels++
-		r.stand.Version++ // whoever has seen it before has not seen this
+		if r.stand.Cancels++; r.stand.Cancels == 1 {
+			r.stand.Version++ // whoever has seen it before has not seen this
+		}
 		r.calling = true
 		r.publish(ctx)
 	})
@@ -140,8 +141,12 @@ func (r *reconciliation) probe(ctx workflow.Context, kind string, begin func()) 
 	actx := workflow.WithActivityOptions(ctx, probeOptions(r.in.Operation, kind))
 	err := workflow.ExecuteActivity(actx, contract.ProbeActivity, contract.ProbeInput{Tenant: r.in.Tenant, Key: r.in.Key,
 		Attempt: r.in.Attempt, ProviderKey: r.in.ProviderKey, Probe: probe, Kind: kind}).Get(ctx, &e)
-	if err != nil {
+	switch {
+	case err != nil:
 		e = contract.Evidence{Finding: contract.Inconclusive, Detail: err.Error()}
+	case kind == contract.ProbeCancel && e.Kind != contract.EvidenceCancel:
+		// A worker that knows no cancels has looked it up.
+		e = contract.Evidence{Finding: contract.Inconclusive, Detail: "the worker cannot cancel: update it"}
 	}
 	e.Kind, e.At = evidenceKind(kind), workflow.Now(ctx)
 	r.giveBack(ctx, probe, e)

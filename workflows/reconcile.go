@@ -32,6 +32,7 @@ func Reconcile(ctx workflow.Context, in contract.ReconcileInput) (contract.Recon
 	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return contract.ReconcileResult{}, err
 	}
+	r.reconsider(ctx)
 	return contract.ReconcileResult{Verdict: r.verdict, Evidence: r.in.Evidence}, nil
 }
 

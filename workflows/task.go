@@ -76,6 +76,7 @@ type task struct {
 	began     time.Time // the first lease
 	waiting   bool      // the phase attribute says accepted
 	result    contract.TaskResult
+	missed    []contract.LateEvidence // that a reconciliation could not be told any more
 
 	decisions workflow.ReceiveChannel
 	evidence  workflow.ReceiveChannel
@@ -200,6 +201,10 @@ func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
 		switch {
 		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
 		case decision != nil && decision.Lease != nil:
+			if ended := t.heard(ctx); ended != nil {
+				t.withdraw(ctx)
+				return nil, ended
+			}
 			return decision.Lease, nil
 		case decision != nil:
 			return nil, t.refused(*decision)
