@@ -104,7 +104,7 @@ func (t *trial) consistent(ctx context.Context, reads admission.Reads) {
 	if !reads.Consistent {
 		declared = "nothing: absence is never concluded"
 	}
-	if left := t.made.Add(reads.Lag.D()).Sub(time.Now()); reads.LagKnown && left > 0 && left <= t.Patience && !pause(ctx, left) {
+	if left := time.Until(t.made.Add(reads.Lag.D())); reads.LagKnown && left > 0 && left <= t.Patience && !pause(ctx, left) {
 		return
 	}
 	misses := 0
