@@ -107,6 +107,9 @@ func (t *task) replayable(ctx workflow.Context) bool {
 
 // verify finds out what came of a request that the provider has accepted.
 func (t *task) verify(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
+	e := evidenceOf(contract.EvidenceResponse, o, workflow.Now(ctx))
+	e.Finding, e.Detail, e.Result = contract.Inconclusive, "accepted", nil // kept in the outcome
+	t.result.Evidence = append(t.result.Evidence, e)
 	o.Reason = reasonToVerify
 	return t.reconcile(ctx, o)
 }

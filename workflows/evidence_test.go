@@ -237,7 +237,8 @@ func TestVerify(t *testing.T) {
 		require.Equal(t, contract.PhaseSucceeded, res.Phase)
 		require.Equal(t, "ch_9", res.Reference)
 		require.JSONEq(t, `{"id":1}`, string(res.Result), "the answer was not lost")
-		require.Equal(t, contract.EvidenceLookup, res.Evidence[0].Kind)
+		require.Equal(t, []string{contract.EvidenceResponse, contract.EvidenceLookup}, []string{res.Evidence[0].Kind, res.Evidence[1].Kind})
+		require.Equal(t, contract.Inconclusive, res.Evidence[0].Finding, "accepted is no more than that")
 		require.Equal(t, admission.Succeeded, s.reports[0].Class, "the provider did answer")
 	})
 	for _, class := range []string{contract.ReplaySafe, contract.ReplayKeyed, contract.ReplayNever} {

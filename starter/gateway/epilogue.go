@@ -21,7 +21,10 @@ func (s *story) reconciling(a *historypb.StartChildWorkflowExecutionInitiatedEve
 	}
 	s.reconcile = append(s.reconcile, reconcileRun{workflow: a.GetWorkflowId(), attempt: n})
 	reason := "the outcome is not known"
-	if last := s.number(n); last != nil && last.reason != "" {
+	switch last := s.number(n); {
+	case last != nil && last.class == admission.Succeeded:
+		reason = "the provider has accepted it, which is to be verified"
+	case last != nil && last.reason != "":
 		reason += " (" + last.reason + ")"
 	}
 	s.add(at, "reconciling", n, a.GetWorkflowId(), reason)
