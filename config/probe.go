@@ -26,6 +26,9 @@ func readProbe(s *section, budget admission.Policy) *contract.Probe {
 	}
 	if calls {
 		out.Callback = readCallback(s.childOf(callback))
+		if cancels && out.Cancel.Then == contract.ThenRetry {
+			s.errorAt(cancel, "a callback does not tell a cancelled effect from the one that was sent again: write `then: fail`, or remove callback")
+		}
 	}
 	out.Settle = s.span("settle", DefaultSettle, 0, maxSettle)
 	out.Timeout = s.span("timeout", DefaultProbeTimeout, minTimeout, maxProbeTimeout)

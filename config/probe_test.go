@@ -28,7 +28,6 @@ func TestProbeKinds(t *testing.T) {
         happened: "status == 409"
         did_not_happen: "status == 200"
         headers: {Authorization: {env: TOKEN}}
-        then: retry
       callback:
         secret: {env: PSP_SECRET}
         tenant: "body.tenant"
@@ -39,12 +38,15 @@ func TestProbeKinds(t *testing.T) {
       cost: {tokens: 5, calls: 1}`)
 	require.Empty(t, d.Probe.URL)
 	require.Equal(t, &contract.Cancel{Method: "DELETE", URL: "http://psp.example/{key}", Happened: "status == 409", DidNotHappen: "status == 200",
-		Headers: []contract.Header{{Name: "Authorization", Env: "TOKEN"}}, Then: contract.ThenRetry}, d.Probe.Cancel)
+		Headers: []contract.Header{{Name: "Authorization", Env: "TOKEN"}}, Then: contract.ThenFail}, d.Probe.Cancel)
 	require.Equal(t, &contract.Callback{Secret: "PSP_SECRET", Tenant: "body.tenant", RequestKey: "body.id",
 		Happened: "body.type == 'captured'", Within: seconds(60)}, d.Probe.Callback)
 	require.True(t, d.Verifies())
 	require.Equal(t, []admission.Cost{{Resource: "calls", Amount: 1}, {Resource: "tokens", Amount: 5}}, d.Probe.Cost)
 	require.Equal(t, admission.Reads{}, d.Reads(), "nothing is looked up, so nothing is absent")
+
+	d = declared(t, `      cancel: {method: POST, url: "http://psp.example/{key}", did_not_happen: "status == 200", then: retry}`)
+	require.Equal(t, contract.ThenRetry, d.Probe.Cancel.Then)
 
 	d = declared(t, `      cancel: {method: POST, url: "http://psp.example/{key}", did_not_happen: "status == 200"}
       callback: {secret: {env: S}, key: "body.key", happened: "true"}`)
@@ -92,6 +94,8 @@ func TestRefuseProbes(t *testing.T) {
 		{name: "callback names the task twice", new: `      §callback: {secret: {env: S}, key: "body.key", tenant: "body.a", request_key: "body.b", happened: "true"}`, texts: []string{"names the task"}},
 		{name: "callback without a tenant", new: `      §callback: {secret: {env: S}, request_key: "body.b", happened: "true"}`, texts: []string{"names the task"}},
 		{name: "callback names the task by a number", new: `      callback: {secret: {env: S}, key: §"1.5", happened: "true"}`, texts: []string{"it must give text"}},
+		{name: "callbacks of a key that is used twice", new: `      cancel: §{method: POST, url: "http://a/{key}", did_not_happen: "true", then: retry}` + "\n" +
+			`      callback: {secret: {env: S}, key: "body.key", happened: "true"}`, texts: []string{"does not tell a cancelled effect"}},
 		{name: "nothing verifies", new: cancel + "\n      verify: §true", texts: []string{"nothing can verify"}},
 		{name: "verify is text", new: cancel + "\n      verify: §yes", texts: []string{"want true or false"}},
 		{name: "cost", new: cancel + "\n      cost: {§cals: 1, calls: §5, tokens: §\"1\"}", texts: []string{`did you mean "calls"?`, "can never fit", "want a whole number"}},

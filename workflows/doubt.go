@@ -28,7 +28,9 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	if n := len(res.Evidence); n > 0 {
 		last = res.Evidence[n-1]
 	}
-	if res.Verdict != contract.VerdictHappened {
+	if last.Kind == contract.EvidenceCancel {
+		t.calledOff = t.attempt // what was seen of it before says nothing any more
+	} else if res.Verdict != contract.VerdictHappened {
 		if ended := t.heard(ctx); ended != nil {
 			return ended, 0
 		}
@@ -39,7 +41,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		if o.Class == admission.Succeeded && len(last.Result) == 0 {
 			t.result.Reference, t.result.Result = cmp.Or(last.Reference, o.Reference), o.Result
 		}
-		t.result.Available = len(last.Result) > 0
+		t.result.Available = len(t.result.Result) > 0
 		return &ending{phase: contract.PhaseSucceeded}, 0
 	case contract.VerdictFailed:
 		if last.Kind == contract.EvidenceCancel {
@@ -156,8 +158,8 @@ func (t *task) called(ctx workflow.Context, e contract.Evidence) *ending {
 	}
 	e.Kind, e.At = contract.EvidenceCallback, workflow.Now(ctx)
 	t.result.Evidence = append(t.result.Evidence, e)
-	if e.Finding != contract.Happened {
-		return nil // it may be about any attempt
+	if e.Finding != contract.Happened || t.calledOff > 0 {
+		return nil // it may be about any attempt, also about a cancelled one
 	}
 	t.result.Result, t.result.Reference, t.result.Available = e.Result, e.Reference, len(e.Result) > 0
 	return &ending{phase: contract.PhaseSucceeded}

@@ -99,8 +99,11 @@ func (r *reconciliation) called(ctx workflow.Context, e contract.Evidence) {
 	}
 	e.Kind, e.At = contract.EvidenceCallback, workflow.Now(ctx)
 	only := !r.in.Outcome.Dispatching.IsZero() && r.in.Outcome.Dispatching.Equal(r.in.FirstSent)
+	// A key that is used again after a cancel has had two effects to speak of.
+	probe := r.in.Operation.Probe
+	twice := probe != nil && probe.Cancel != nil && probe.Cancel.Then == contract.ThenRetry && !only
 	switch {
-	case r.verdict != "":
+	case r.verdict != "", twice:
 		r.note(e)
 	case e.Finding == contract.Happened:
 		r.take(contract.VerdictHappened, e)

@@ -165,6 +165,17 @@ func TestCancel(t *testing.T) {
 			require.Len(t, s.effects, c.effects)
 		})
 	}
+	t.Run("called off: what a fenced worker saw before counts no more", func(t *testing.T) {
+		s := newStage(t)
+		s.outcome, s.probe = inDoubt, finding(contract.DidNotHappen)
+		late, _ := succeeded()
+		s.asked = func(r contract.AttemptRequest) {
+			s.SignalWorkflow(contract.EvidenceSignal, contract.LateEvidence{Attempt: 1, Outcome: late})
+			s.RegisterDelayedCallback(func() { s.grant(r.Attempt) }, time.Minute)
+		}
+		require.Equal(t, contract.PhaseSucceeded, s.run(input(cancelling(contract.ThenRetry))).Phase)
+		require.Len(t, s.effects, 2, "the cancelled effect is no success")
+	})
 	t.Run("after the look-ups", func(t *testing.T) {
 		s := newStage(t)
 		s.outcome = inDoubt
@@ -237,6 +248,7 @@ func TestVerify(t *testing.T) {
 		require.Equal(t, contract.PhaseSucceeded, res.Phase)
 		require.Equal(t, "ch_9", res.Reference)
 		require.JSONEq(t, `{"id":1}`, string(res.Result), "the answer was not lost")
+		require.True(t, res.Available)
 		require.Equal(t, []string{contract.EvidenceResponse, contract.EvidenceLookup}, []string{res.Evidence[0].Kind, res.Evidence[1].Kind})
 		require.Equal(t, contract.Inconclusive, res.Evidence[0].Finding, "accepted is no more than that")
 		require.Equal(t, admission.Succeeded, s.reports[0].Class, "the provider did answer")
@@ -259,6 +271,23 @@ func TestVerify(t *testing.T) {
 		res := s.run(input(verified(contract.ReplayNever)))
 		require.Equal(t, contract.PhaseSucceeded, res.Phase)
 		require.Len(t, s.effects, 2)
+	})
+	t.Run("a fenced worker's success stops the retry until it is verified", func(t *testing.T) {
+		s := newStage(t)
+		s.outcome = inDoubt
+		s.probe = func(n int) (contract.Evidence, error) {
+			return finding([]string{contract.DidNotHappen, contract.Happened}[n/3])(n)
+		}
+		late, _ := succeeded()
+		s.asked = func(r contract.AttemptRequest) {
+			s.grant(r.Attempt) // both before the task listens
+			s.SignalWorkflow(contract.EvidenceSignal, contract.LateEvidence{Attempt: 1, Outcome: late})
+		}
+		op := verified(contract.ReplayNever)
+		second := contract.Duration(time.Second)
+		op.Provider = &contract.Provider{Version: "1", Lookup: &contract.Lookups{Covers: contract.CoversAll, Consistent: true, Lag: &second}}
+		require.Equal(t, contract.PhaseSucceeded, s.run(input(op)).Phase)
+		require.Len(t, s.effects, 1)
 	})
 	t.Run("a fenced worker's success is no more than accepted", func(t *testing.T) {
 		s := newStage(t)

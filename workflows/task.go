@@ -77,6 +77,7 @@ type task struct {
 	waiting   bool      // the phase attribute says accepted
 	result    contract.TaskResult
 	missed    []contract.LateEvidence // that a reconciliation could not be told any more
+	calledOff int                     // the latest attempt that the provider has cancelled
 
 	decisions workflow.ReceiveChannel
 	evidence  workflow.ReceiveChannel
@@ -198,13 +199,19 @@ func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
 		})
 		s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 		s.Select(ctx)
-		switch {
-		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
-		case decision != nil && decision.Lease != nil:
+		if late == nil && (decision == nil || decision.Attempt == t.attempt) {
+			asked := t.attempt
 			if ended := t.heard(ctx); ended != nil {
 				t.withdraw(ctx)
 				return nil, ended
 			}
+			if t.attempt != asked {
+				continue // that attempt was given up meanwhile
+			}
+		}
+		switch {
+		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
+		case decision != nil && decision.Lease != nil:
 			return decision.Lease, nil
 		case decision != nil:
 			return nil, t.refused(*decision)
@@ -244,7 +251,7 @@ func (t *task) takeLate(ctx workflow.Context, late contract.LateEvidence) *endin
 	}
 	e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
 	t.result.Evidence = append(t.result.Evidence, e)
-	if e.Finding != contract.Happened {
+	if e.Finding != contract.Happened || late.Attempt <= t.calledOff {
 		return nil
 	}
 	if t.op.Verifies() {
