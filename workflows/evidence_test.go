@@ -136,6 +136,23 @@ func TestReplayStopsBeforeTheWindowCloses(t *testing.T) {
 	}
 }
 
+// A doubt is not resolved by a cancel request to the reconciliation itself.
+func TestReconcileIsNotCancelled(t *testing.T) {
+	s := newStage(t)
+	s.probe = finding(contract.Inconclusive)
+	s.RegisterDelayedCallback(s.CancelWorkflow, time.Minute)
+	s.RegisterDelayedCallback(func() {
+		s.UpdateWorkflow(contract.ResolveUpdate, "1", &callback{reject: func(err error) { require.NoError(t, err) }},
+			contract.Resolution{Actor: "ann", Outcome: contract.FailedFinding, Evidence: "seen", Version: 2})
+	}, 48*time.Hour)
+	op := operation()
+	op.Probe = probe()
+	s.ExecuteWorkflow(contract.ReconcileWorkflow, contract.ReconcileInput{Tenant: "acme", Key: "k/1", Attempt: 1, Operation: op})
+	require.NoError(t, s.GetWorkflowError())
+	require.Less(t, s.probes, 100, "it looks as seldom as before")
+	require.Greater(t, s.probes, 40)
+}
+
 func cancelling(then string) contract.Operation {
 	op := operation()
 	op.Probe = probe()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,7 +23,8 @@ const (
 func (g *Gateway) signed(h http.Header, body []byte, variable string) (id string, err error) {
 	secrets := strings.Fields(g.env(variable))
 	if len(secrets) == 0 {
-		return "", refuse("callback_secret_missing", "the gateway has no secret to check callbacks with: an operator must set %s", variable)
+		return "", refuse("callback_secret_missing", "the gateway has no secret to check callbacks with: an operator must set the variable that the operation names").
+			because(fmt.Errorf("%s is not set", variable))
 	}
 	id = h.Get(webhooks.HeaderWebhookID)
 	stamp, signature := h.Get(webhooks.HeaderWebhookTimestamp), h.Get(webhooks.HeaderWebhookSignature)
