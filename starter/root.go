@@ -53,7 +53,7 @@ Start with "headgate dev", which runs everything on this machine.`,
 	add("tasks", newSubmitCommand(), newStatusCommand(), newListCommand(), newExplainCommand(), newWhyCommand(), newCancelCommand())
 	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newApprovalsCommand(), newApproveCommand(), newDeclineCommand(),
 		newPauseCommand(), newResumeCommand(),
-		newApplyCommand(), newConfigCommand(), newDrillCommand(), newBenchCommand())
+		newApplyCommand(), newConfigCommand(), newConformCommand(), newDrillCommand(), newBenchCommand())
 	root.AddCommand(newVersionCommand(), newProviderCommand(), newExitCodesTopic())
 	wrap(root)
 	return root

@@ -44,6 +44,7 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 	if lease == nil && !t.ticketGood(ctx) {
 		// A task that a gateway has promised is taken even when the queue is full.
 		t.request(ctx, nil, in.Ticket == nil)
+		t.asked = true
 	}
 	// 3. A person decides, where the operation says so.
 	if t.op.Approval != nil {
@@ -74,13 +75,19 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 			return t.end(ctx, ended.phase, ended.reason, ended.detail)
 		}
 		// 8. A further attempt waits in the budget like everybody else.
-		t.attempt++
-		at := workflow.Now(ctx).Add(wait)
-		if t.noted || t.in.Logic < contract.LogicQuietGrant {
-			t.note(ctx, contract.PhaseAccepted)
-		}
-		t.request(ctx, &at, false)
+		t.next(ctx, wait)
 	}
+}
+
+// next asks for a further attempt.
+func (t *task) next(ctx workflow.Context, wait time.Duration) {
+	t.attempt++
+	at := workflow.Now(ctx).Add(wait)
+	if t.noted || t.in.Logic < contract.LogicQuietGrant {
+		t.note(ctx, contract.PhaseAccepted)
+	}
+	t.request(ctx, &at, false)
+	t.asked = true
 }
 
 type task struct {
@@ -93,8 +100,11 @@ type task struct {
 	firstSent time.Time // of the provider key
 	began     time.Time // the first lease
 	noted     bool      // the phase attribute says more than accepted
+	asked     bool      // the budget was asked for this attempt, which has not begun
 	version   int       // of the last reconciliation
 	result    contract.TaskResult
+	missed    []contract.LateEvidence // that a reconciliation could not be told any more
+	calledOff int                     // the latest attempt that the provider has cancelled
 
 	decisions workflow.ReceiveChannel
 	evidence  workflow.ReceiveChannel
@@ -171,6 +181,7 @@ func (t *task) ticket(ctx workflow.Context) *admission.Lease {
 	if !good {
 		return nil
 	}
+	t.asked = t.in.Ticket.Lease == nil
 	return t.in.Ticket.Lease
 }
 
@@ -231,6 +242,16 @@ func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
 		})
 		s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 		s.Select(ctx)
+		if late == nil && (decision == nil || decision.Attempt == t.attempt) {
+			asked := t.attempt
+			if ended := t.heard(ctx); ended != nil {
+				t.withdraw(ctx)
+				return nil, ended
+			}
+			if t.attempt != asked {
+				continue // that attempt was given up meanwhile
+			}
+		}
 		switch {
 		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
 		case decision != nil && decision.Lease != nil:
@@ -268,10 +289,16 @@ func (t *task) refused(d contract.Decision) *ending {
 // takeLate keeps a fenced worker's answer about an earlier attempt. If it says
 // that the effect happened, no further attempt is made.
 func (t *task) takeLate(ctx workflow.Context, late contract.LateEvidence) *ending {
+	if late.Callback != nil {
+		return t.called(ctx, *late.Callback)
+	}
 	e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
 	t.result.Evidence = append(t.result.Evidence, e)
-	if e.Finding != contract.Happened {
+	if e.Finding != contract.Happened || late.Attempt <= t.calledOff {
 		return nil
+	}
+	if t.op.Verifies() {
+		return t.verifyLate(ctx, late.Outcome)
 	}
 	t.succeed(late.Outcome)
 	return &ending{phase: contract.PhaseSucceeded}

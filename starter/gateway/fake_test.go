@@ -53,6 +53,8 @@ type fake struct {
 	reports   []admission.Report
 	cancelled []string
 	cancelErr error
+	signals   []any // but reports
+	signalErr error
 	healthErr error
 	closing   chan struct{} // closed when the watched task is; nil: never
 }
@@ -216,8 +218,10 @@ func (f *fake) SignalWorkflow(_ context.Context, _, _, name string, arg any) err
 	defer f.mu.Unlock()
 	if name == contract.ReportSignal {
 		f.reports = append(f.reports, arg.(contract.ReportBatch).Reports...)
+		return nil
 	}
-	return nil
+	f.signals = append(f.signals, arg)
+	return f.signalErr
 }
 
 func (f *fake) CancelWorkflowWithOptions(_ context.Context, o client.CancelWorkflowOptions) error {
@@ -244,6 +248,21 @@ func (operations) ResolveE(in contract.TaskInput, _ time.Time) (contract.Resolve
 		}
 	}
 	return contract.Resolved{Operation: op, Payload: in.Payload, Hash: config.Hash(in.Operation, in.Payload)}, nil
+}
+
+func (operations) Operation(name string) (*config.Operation, bool) {
+	op := &config.Operation{Declared: contract.Operation{Name: name, Type: "http"}}
+	switch name {
+	case "charge_card":
+		op.Declared.Probe = &contract.Probe{Callback: &contract.Callback{Secret: "PSP_SECRET", Tenant: "body.tenant", RequestKey: "body.key",
+			Happened: "body.type == 'captured'", DidNotHappen: "body.type == 'failed'", Reference: "body.id"}}
+	case "charge_by_key":
+		op.Declared.Probe = &contract.Probe{Callback: &contract.Callback{Secret: "PSP_SECRET", Key: "body.key", Happened: "body.type == 'captured'"}}
+	case "silent":
+	default:
+		return nil, false
+	}
+	return op, true
 }
 
 func newGateway(f *fake) *Gateway {

@@ -21,6 +21,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type Temporal interface {
 // Operations is the part of the configuration that the gateway uses.
 type Operations interface {
 	ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError)
+	Operation(name string) (*config.Operation, bool)
 }
 
 // Options of a Gateway. Client and Operations are required.
@@ -65,6 +67,7 @@ type Options struct {
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
+	Env        func(name string) string             // nil: os.Getenv; where the secrets of callbacks are
 }
 
 // Gateway answers the HTTP API.
@@ -78,6 +81,7 @@ type Gateway struct {
 	budget     string
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time
+	env        func(name string) string
 	admitter   *admitter
 	memory     memory
 	lookups    lookups
@@ -86,7 +90,7 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After, env: o.Env}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
@@ -98,6 +102,9 @@ func New(o Options) *Gateway {
 	}
 	if g.after == nil {
 		g.after = time.After
+	}
+	if g.env == nil {
+		g.env = os.Getenv
 	}
 	if len(o.Policy.Resources) > 0 {
 		g.digest = o.Policy.Digest()
@@ -127,6 +134,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/tasks/{tenant}/{key}/approval", g.approval},
 		{"POST", "/v1/tasks/{tenant}/{key}/approve", g.approve},
 		{"POST", "/v1/tasks/{tenant}/{key}/decline", g.decline},
+		{"POST", "/v1/evidence", g.evidence},
 		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
 		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
 		{"GET", "/v1/queue", g.queue},
