@@ -14,9 +14,9 @@ import (
 	"headgate/contract"
 )
 
-// lookups is the default client of probes. Look-ups only read, so they share
-// connections and may be repeated by the transport. Redirects are not followed:
-// what another address says is not the provider's word.
+// lookups is the default client of probes. Look-ups only read, and cancels may be
+// sent twice, so they share connections and may be repeated by the transport.
+// Redirects are not followed: what another address says is not the provider's word.
 var lookups = &http.Client{
 	Transport: &http.Transport{
 		MaxIdleConnsPerHost:    4,
@@ -28,22 +28,29 @@ var lookups = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// Probe asks the provider once whether an effect happened. It never fails: what
-// could not be asked, or was not answered by the provider in a form that the
-// rules can read, is inconclusive. Only the declared rule, applied to such an
-// answer, says that an effect did not happen.
+// Probe asks the provider once whether an effect happened, or to cancel it. It
+// never fails: what could not be asked, or was not answered by the provider in a
+// form that the rules can read, is inconclusive. Only the declared rule, applied
+// to such an answer, says that an effect did not happen.
 func (e *Effects) Probe(ctx context.Context, in contract.ProbeInput) (contract.Evidence, error) {
 	found := e.probe(ctx, in)
 	found.Kind, found.At = contract.EvidenceLookup, e.now()
+	if in.Kind == contract.ProbeCancel {
+		found.Kind = contract.EvidenceCancel
+	}
 	found.Actor = e.Worker
 	e.Log.Info("provider asked", zap.String("tenant", in.Tenant), zap.String("key", in.Key),
 		zap.String("task", contract.TaskID(in.Tenant, in.Key)), zap.Int("attempt", in.Attempt),
-		zap.String("finding", found.Finding), zap.Int("status", found.Status))
+		zap.String("probe", found.Kind), zap.String("finding", found.Finding), zap.Int("status", found.Status))
 	return found, nil
 }
 
 func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Evidence {
-	rules, err := compile(in.Probe.Happened, in.Probe.DidNotHappen, in.Probe.Reference)
+	ask, err := question(in)
+	if err != nil {
+		return inconclusive(err.Error())
+	}
+	rules, err := compile(ask.happened, ask.didNotHappen, ask.reference)
 	if err != nil {
 		return inconclusive(err.Error())
 	}
@@ -52,7 +59,7 @@ func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
 		defer cancel()
 	}
-	request, err := e.lookup(ctx, in)
+	request, err := ask.request(ctx, in)
 	if err != nil {
 		return inconclusive(err.Error())
 	}
@@ -107,9 +114,28 @@ func speaks(status int) bool {
 	return status >= 200 && status < 300 || status >= 400 && status < 500
 }
 
-func (e *Effects) lookup(ctx context.Context, in contract.ProbeInput) (*http.Request, error) {
+// asked is one kind of probe: a request, and how its answer is read.
+type asked struct {
+	method, url            string
+	headers                []contract.Header
+	happened, didNotHappen string
+	reference              string
+}
+
+func question(in contract.ProbeInput) (asked, error) {
+	p, c := in.Probe, in.Probe.Cancel
+	switch {
+	case in.Kind == contract.ProbeCancel && c != nil:
+		return asked{c.Method, c.URL, c.Headers, c.Happened, c.DidNotHappen, c.Reference}, nil
+	case in.Kind == contract.ProbeLookup && p.URL != "":
+		return asked{http.MethodGet, p.URL, p.Headers, p.Happened, p.DidNotHappen, p.Reference}, nil
+	}
+	return asked{}, fmt.Errorf("the operation declares no probe of kind %q", in.Kind)
+}
+
+func (a asked) request(ctx context.Context, in contract.ProbeInput) (*http.Request, error) {
 	if in.Key == "." || in.Key == ".." {
-		if strings.Contains(in.Probe.URL, "{request_key}") {
+		if strings.Contains(a.url, "{request_key}") {
 			return nil, fmt.Errorf("the request key %q cannot be part of a URL", in.Key)
 		}
 	}
@@ -117,14 +143,14 @@ func (e *Effects) lookup(ctx context.Context, in contract.ProbeInput) (*http.Req
 		"{key}", escape(in.ProviderKey),
 		"{tenant}", escape(in.Tenant),
 		"{request_key}", escape(in.Key),
-	).Replace(in.Probe.URL)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	).Replace(a.url)
+	r, err := http.NewRequestWithContext(ctx, a.method, u, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the look-up's URL is not valid")
+		return nil, fmt.Errorf("the probe's URL is not valid")
 	}
 	r.Header.Set("User-Agent", "headgate")
 	r.Header.Set("Accept", "application/json")
-	return r, setHeaders(r, in.Probe.Headers)
+	return r, setHeaders(r, a.headers)
 }
 
 // escape makes a text safe in a URL's path and in its query alike.

@@ -133,3 +133,50 @@ func TestLookup(t *testing.T) {
 	in.Key = ".."
 	require.Equal(t, contract.Inconclusive, look(t, in).Finding, "it would ask about something else")
 }
+
+func TestCancelProbe(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		status  int
+		body    string
+		finding string
+	}{
+		{"called off", 200, `{"state":"cancelled"}`, contract.DidNotHappen},
+		{"too late", 409, `{"state":"captured","id":"ch_1"}`, contract.Happened},
+		{"not found says neither", 404, `{}`, contract.Inconclusive},
+		{"pending", 202, `{"state":"pending"}`, contract.Inconclusive},
+		{"forbidden", 403, `{"state":"cancelled"}`, contract.Inconclusive},
+		{"broken", 500, `{"state":"cancelled"}`, contract.Inconclusive},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got *http.Request
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				got = r
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer s.Close()
+			in := probeInput("http://127.0.0.1:1/not-this-one")
+			in.Kind = contract.ProbeCancel
+			in.Probe.Cancel = &contract.Cancel{Method: "DELETE", URL: s.URL + "/charges/{key}", Reference: "body.id",
+				Happened: "status == 409", DidNotHappen: "body.state == 'cancelled'"}
+			found, err := (&Effects{Log: zap.NewNop()}).Probe(t.Context(), in)
+			require.NoError(t, err)
+			require.Equal(t, contract.EvidenceCancel, found.Kind)
+			require.Equal(t, c.finding, found.Finding, found.Detail)
+			require.Equal(t, "DELETE", got.Method)
+			require.Equal(t, "/charges/"+in.ProviderKey, got.URL.Path)
+		})
+	}
+	for kind, change := range map[string]func(p *contract.Probe){
+		contract.ProbeCancel: func(*contract.Probe) {}, contract.ProbeLookup: func(p *contract.Probe) { p.URL = "" }, "other": func(*contract.Probe) {},
+	} {
+		in := probeInput("http://127.0.0.1:1/")
+		in.Kind = kind
+		change(&in.Probe)
+		found, err := (&Effects{Log: zap.NewNop()}).Probe(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, contract.Inconclusive, found.Finding)
+		require.Contains(t, found.Detail, "declares no probe")
+	}
+}

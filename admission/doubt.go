@@ -179,8 +179,8 @@ func (s *State) ceilingDetail(u *use) string {
 		u.doubts, u.tenant.Name, u.operation, u.exposed, s.policy.ceiling(u.operation))
 }
 
-// Doubt is one task in doubt, in a snapshot.
-type Doubt struct {
+// DoubtRecord is one task in doubt, in a snapshot.
+type DoubtRecord struct {
 	Task      string    `json:"task"`
 	Tenant    string    `json:"tenant"`
 	Operation string    `json:"operation"`
@@ -189,10 +189,10 @@ type Doubt struct {
 	Due       time.Time `json:"due"`
 }
 
-func (s *State) writeDoubts() []Doubt {
-	var out []Doubt
+func (s *State) writeDoubts() []DoubtRecord {
+	var out []DoubtRecord
 	for _, d := range s.doubts {
-		w := Doubt{Task: d.task, Tenant: d.use.tenant.Name, Operation: d.use.operation, Since: d.since, Held: d.held, Due: d.due}
+		w := DoubtRecord{Task: d.task, Tenant: d.use.tenant.Name, Operation: d.use.operation, Since: d.since, Held: d.held, Due: d.due}
 		if d.dueAt == 0 {
 			w.Due = s.now // a look was under way
 		}
@@ -201,7 +201,7 @@ func (s *State) writeDoubts() []Doubt {
 	return out
 }
 
-func (s *State) restoreDoubts(list []Doubt) error {
+func (s *State) restoreDoubts(list []DoubtRecord) error {
 	for _, w := range list {
 		if s.doubtOf[w.Task] != nil {
 			return fmt.Errorf("snapshot: %q is in doubt twice", w.Task)

@@ -21,7 +21,7 @@ type Snapshot struct {
 	Operations []operationStat `json:"operations,omitempty"`
 	Gates      []gate          `json:"gates,omitempty"`
 	Drain      drain           `json:"drain"`
-	Doubts     []Doubt         `json:"doubts,omitempty"`
+	Doubts     []DoubtRecord   `json:"doubts,omitempty"`
 }
 
 // Level is what is remembered of a resource beyond its leases.

@@ -67,6 +67,19 @@ const (
 	DefaultApprovalExpires = 24 * time.Hour
 	minApprovalExpires     = time.Second
 	maxApprovalExpires     = 30 * 24 * time.Hour
+	// DefaultThen is probe.cancel.then: a key that was cancelled is spent.
+	DefaultThen = contract.ThenFail
+	// DefaultWithin is probe.callback.within: 1s to 30 days.
+	DefaultWithin = 5 * time.Minute
+	minWithin     = time.Second
+	maxWithin     = 30 * 24 * time.Hour
+
+	// DefaultCovers is provider.lookup.covers. provider.lookup.consistent is
+	// false and provider.lookup.lag unknown when the file leaves them out, so
+	// that absence is concluded only where the file says all three.
+	DefaultCovers = contract.CoversSucceeded
+	maxLag        = 30 * 24 * time.Hour
+	maxVersion    = 64 // bytes of provider.version
 )
 
 // Bounds of the file itself. The YAML parser needs quadratic time for long

@@ -55,7 +55,11 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 	d.Replay = readReplay(s.child("replay"), d)
 	d.OnFinding = s.oneOf("on_finding", "", contract.OnFindingRecord, contract.OnFindingFreeze)
 	if p := s.child("probe"); p != nil {
-		d.Probe = readProbe(p)
+		d.Probe = readProbe(p, budget)
+		checkCancel(p, d)
+	}
+	if p := s.child("provider"); p != nil {
+		d.Provider = readProvider(p, d)
 	}
 	d.EscalateAfter = s.span("escalate_after", 0, minEscalateAfter, maxEscalateAfter)
 	d.Approval = readApproval(s.child("approval"), budget)

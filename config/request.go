@@ -49,36 +49,6 @@ func readRequest(s *section) *contract.HTTPRequest {
 	return out
 }
 
-func readProbe(s *section) *contract.Probe {
-	out := &contract.Probe{}
-	if f, ok := s.need("lookup", "{url: \"https://.../?key={key}\", happened: \"status == 200\"}"); ok {
-		l := s.childOf(f)
-		if f, ok := l.need("url", "\"https://.../?key={key}\""); ok {
-			out.URL = l.url(f, placeholders)
-		}
-		out.Headers = l.headers("")
-		if _, ok := l.need("happened", "\"status == 200\""); ok {
-			out.Happened = l.rule("happened")
-		}
-		out.DidNotHappen = l.rule("did_not_happen")
-		if f, ok := l.field("did_not_happen"); ok && out.DidNotHappen != "" && out.DidNotHappen == out.Happened {
-			l.errorAt(f, "it is the same rule as happened: an answer that both accept says nothing; correct one of them")
-		}
-		out.Reference = l.reference("reference")
-		out.Count = l.reference("count")
-		l.done()
-	}
-	if f, ok := s.field("list"); ok {
-		out.List = readList(s.childOf(f))
-	}
-	out.Settle = s.span("settle", DefaultSettle, 0, maxSettle)
-	out.Timeout = s.span("timeout", DefaultProbeTimeout, minTimeout, maxProbeTimeout)
-	out.Attempts = int(s.whole("attempts", DefaultProbeAttempts, 1, maxProbeAttempts))
-	out.Base, out.Max = s.waits(contract.Duration(DefaultProbeBase), contract.Duration(DefaultProbeMax))
-	s.done()
-	return out
-}
-
 func (s *section) rule(name string) string {
 	f, ok := s.field(name)
 	if !ok {

@@ -174,6 +174,19 @@ func (s *section) wholeOf(f field, low, high int64) (int64, bool) {
 	return n, true
 }
 
+// truth is a field that is true or false; false if it is not there.
+func (s *section) truth(name string) bool {
+	f, ok := s.field(name)
+	if !ok {
+		return false
+	}
+	if f.value.kind != truth {
+		s.wrong(f.value, join(s.path, f.name), truth, name+": true")
+		return false
+	}
+	return strings.EqualFold(f.value.text, "true")
+}
+
 // span is a field of a duration between two bounds.
 func (s *section) span(name string, otherwise, low, high time.Duration) contract.Duration {
 	f, ok := s.field(name)

@@ -80,6 +80,8 @@ const (
 	EvidenceReplay   = "replay"   // the answer to a keyed replay
 	EvidenceResponse = "response" // the response beat of a lost worker
 	EvidencePerson   = "person"
+	EvidenceCancel   = "cancel"   // the provider was asked to call it off
+	EvidenceCallback = "callback" // the provider said so by itself
 )
 
 // Findings of evidence.
@@ -104,10 +106,13 @@ type Evidence struct {
 	Status    int             `json:"status,omitempty"`
 	Count     int             `json:"count,omitempty"`  // effects that the provider shows; zero: it does not say
 	Result    json.RawMessage `json:"result,omitempty"` // the provider's answer, when the evidence holds it
+	ID        string          `json:"id,omitempty"`     // of a callback: the same one counts once
 }
 
-// LateEvidence is a fenced worker's answer, sent to the task.
+// LateEvidence is a fenced worker's answer, sent to the task, or a callback.
 type LateEvidence struct {
-	Attempt int     `json:"attempt"`
+	Attempt int     `json:"attempt"` // zero: a callback, which is about the key
 	Outcome Outcome `json:"outcome"`
+	// Callback is the provider's own word; the rest is empty then.
+	Callback *Evidence `json:"callback,omitempty"`
 }

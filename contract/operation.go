@@ -35,6 +35,8 @@ type Operation struct {
 	// Intent is what holds for requests with an intent. In a task's history it is
 	// there only if the task has one.
 	Intent *Intent `json:"intent,omitempty"`
+	// Provider is what the provider really does; nil: what Probe says of it.
+	Provider *Provider `json:"provider,omitempty"`
 }
 
 // Retry bounds the attempts of one task.
@@ -83,10 +85,11 @@ type Header struct {
 	Env   string `json:"env,omitempty"` // name of an environment variable; its value is never stored
 }
 
-// Probe asks the provider whether an effect happened.
+// Probe is how the provider tells whether an effect happened: by look-up, by a
+// cancel, by a callback, or more than one of them.
 type Probe struct {
-	// URL of a GET; {key} is the escaped provider key, {tenant} and
-	// {request_key} the task's own.
+	// URL of a GET, the look-up; {key} is the escaped provider key, {tenant} and
+	// {request_key} the task's own. Empty: there is no look-up.
 	URL     string   `json:"url"`
 	Headers []Header `json:"headers,omitempty"`
 	// Happened and DidNotHappen are CEL rules over status and body. An answer
@@ -106,4 +109,11 @@ type Probe struct {
 	Attempts int      `json:"attempts"`
 	Base     Duration `json:"base"` // wait between look-ups; doubles
 	Max      Duration `json:"max"`
+
+	Cancel   *Cancel   `json:"cancel,omitempty"`   // nil: an effect is never called off
+	Callback *Callback `json:"callback,omitempty"` // nil: callbacks are not taken
+	// Verify makes a success answer an unknown outcome that is looked up.
+	Verify bool `json:"verify,omitempty"`
+	// Cost is what one probe takes of the budget; empty: it asks for no lease.
+	Cost []admission.Cost `json:"cost,omitempty"`
 }

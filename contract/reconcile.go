@@ -29,6 +29,8 @@ type ReconcileInput struct {
 	// Evidence and Stand are carried over by continue-as-new.
 	Evidence []Evidence `json:"evidence,omitempty"`
 	Stand    *Stand     `json:"stand,omitempty"`
+	// Budget that probes are leased from; empty: DefaultBudget.
+	Budget string `json:"budget,omitempty"`
 }
 
 // Verdicts of a reconciliation.
@@ -59,6 +61,12 @@ type Stand struct {
 	Overdue   bool       `json:"overdue,omitempty"`    // unknown for longer than the operation wants
 	// Cost is what the attempt had reserved.
 	Cost []admission.Cost `json:"cost,omitempty"`
+	// Cancels is how often the provider was asked to call the effect off. Once it
+	// was, only its answer to that or a person decides.
+	Cancels int `json:"cancels,omitempty"`
+	Leases  int `json:"leases,omitempty"` // that probes have asked for
+	// Callbacks are the IDs of those that were seen.
+	Callbacks []string `json:"callbacks,omitempty"`
 }
 
 // Resolution is a person's decision. ID and the evidence text are required;
@@ -83,11 +91,18 @@ type ResolveReply struct {
 	NextAction string `json:"next_action,omitempty"`
 }
 
-// ProbeInput asks for one look-up.
+// Kinds of a probe.
+const (
+	ProbeLookup = ""       // a look-up
+	ProbeCancel = "cancel" // Probe.Cancel
+)
+
+// ProbeInput asks for one look-up, or one cancel.
 type ProbeInput struct {
 	Tenant      string `json:"tenant"`
 	Key         string `json:"key"`
 	Attempt     int    `json:"attempt"`
 	ProviderKey string `json:"provider_key"`
 	Probe       Probe  `json:"probe"`
+	Kind        string `json:"kind,omitempty"`
 }

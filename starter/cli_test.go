@@ -204,6 +204,10 @@ func TestUsageErrors(t *testing.T) {
 		{"dev", "--config", file},
 		{"config", "check", file},
 		{"apply", "-f", file},
+		{"conform", "charge_card", "-f", "../headgate.yaml"},
+		{"conform", "charge_card", "-f", file, "--payload", "{}"},
+		{"conform", "no_such_operation", "-f", "../headgate.yaml", "--payload", "{}"},
+		{"conform", "charge_card", "-f", "../headgate.yaml", "--payload", `{"a": 1, "a": 2}`},
 		{"apply", "headgate.yaml"},
 	} {
 		got := command("", args...)

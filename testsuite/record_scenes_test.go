@@ -78,6 +78,13 @@ func scenes(t *testing.T) []scene {
 		directScene(t),
 		doubtScene(t),
 		askedScene(t),
+		evidenceScene(callbackCase(t), recording{"task/called-back", "task/callback/k", []string{markFirst, "effect", markChild, "unknown", "evidence", markSucceeded}},
+			recording{"reconcile/called-back", "reconcile/callback/k/1", []string{markFirst, "evidence", markSucceeded}}),
+		evidenceScene(cancelCase(t), recording{"task/called-off", "task/cancel/k", []string{markFirst, "effect", markChild, markFailed}},
+			recording{"reconcile/called-off", "reconcile/cancel/k/1", []string{markFirst, "probe", markSucceeded}}),
+		evidenceScene(verifyCase(t), recording{"task/verified", "task/verify/k", []string{markFirst, "effect", markChild, markSucceeded}},
+			recording{"reconcile/verified", "reconcile/verify/k/1", []string{markFirst, "probe", "probe", markSucceeded}}),
+		evidenceScene(leasedProbeCase(t), recording{"reconcile/leased-probe", "reconcile/leased-probe/k/1", []string{markFirst, "request", "decision", "probe", "report", markSucceeded}}),
 		borrowed(t, "A2"), // its lapsed ticket has the budget inspect a holder
 		borrowed(t, "A4",
 			recording{"task/worker-lost-before-checkpoint", "task/a4/k", []string{markFirst, "effect", "report", "request", "decision", "effect", markSucceeded}}),
@@ -103,6 +110,9 @@ func scenes(t *testing.T) []scene {
 			recording{"reconcile/late-answer", "reconcile/a10-answer/k/1", []string{markFirst, "evidence", markSucceeded}}),
 	}
 }
+
+// evidenceScene is one of TestEvidence.
+func evidenceScene(c drill.Case, records ...recording) scene { return scene{c, records} }
 
 // pathScene has the paths of tasks whose worker lives.
 func pathScene(t *testing.T) scene {

@@ -86,8 +86,9 @@ func (r recording) missing() bool {
 func recordMissing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
+	t.Setenv("PSP_WEBHOOK_SECRET", callbackSecret)
 	world := newWorld(ctx, t, "--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=80")
-	declare(ctx, t, world, "", recordedOperations+askedOperations)
+	declare(ctx, t, world, "", recordedOperations+askedOperations+evidenceOperations)
 	c := plain(t, world)
 	// Runs of the budget come from all scenes together.
 	every := slices.ContainsFunc(budgetRuns, recording.missing)

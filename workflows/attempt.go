@@ -25,6 +25,8 @@ const (
 	reasonIntentLapsed = "intent_lapsed"
 	reasonFrozen       = "operation_frozen"
 	reasonReplay       = "replayed" // the replay class allowed to send it again
+	reasonToVerify     = "to_be_verified"
+	reasonCalledOff    = "cancelled_at_provider"
 )
 
 // effect runs one attempt and says what is known of it afterwards.
@@ -33,6 +35,7 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 	if t.began.IsZero() {
 		t.began = workflow.Now(ctx)
 	}
+	t.asked = false
 	if t.in.Logic < contract.LogicQuietGrant && !t.noted {
 		t.note(ctx, contract.PhaseLeased)
 	}
@@ -134,8 +137,16 @@ func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.D
 	if o.Reason != reasonNoWorker {
 		t.counted++
 	}
+	if o.Class != admission.Succeeded && o.Class != admission.Unknown {
+		if ended := t.heard(ctx); ended != nil {
+			return ended, 0
+		}
+	}
 	switch o.Class {
 	case admission.Succeeded:
+		if t.op.Verifies() {
+			return t.verify(ctx, o)
+		}
 		t.succeed(o)
 		t.hadEffect(t.attempt)
 		if t.replayed() {

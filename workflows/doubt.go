@@ -1,10 +1,13 @@
 package workflows
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
+	"headgate/admission"
 	"headgate/contract"
 )
 
@@ -31,13 +34,26 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	if n := len(res.Evidence); n > 0 {
 		last = res.Evidence[n-1]
 	}
+	if last.Kind == contract.EvidenceCancel {
+		t.calledOff = t.attempt // what was seen of it before says nothing any more
+	} else if res.Verdict != contract.VerdictHappened {
+		if ended := t.heard(ctx); ended != nil {
+			return ended, 0
+		}
+	}
 	switch res.Verdict {
 	case contract.VerdictHappened:
 		t.result.Reference, t.result.Result = last.Reference, last.Result
-		t.result.Available = len(last.Result) > 0
+		if o.Class == admission.Succeeded && len(last.Result) == 0 {
+			t.result.Reference, t.result.Result = cmp.Or(last.Reference, o.Reference), o.Result
+		}
+		t.result.Available = len(t.result.Result) > 0
 		t.hadEffect(t.attempt)
 		return &ending{phase: contract.PhaseSucceeded}, 0
 	case contract.VerdictFailed:
+		if last.Kind == contract.EvidenceCancel {
+			return &ending{contract.PhaseFailed, reasonCalledOff, join("the provider cancelled it", last.Detail)}, 0
+		}
 		return &ending{contract.PhaseFailed, "resolved_failed", last.Detail}, 0
 	case contract.VerdictReplay:
 		// The attempt limit was looked at before; cancelling comes too late.
@@ -59,7 +75,8 @@ func (t *task) child(ctx workflow.Context, o contract.Outcome) (contract.Reconci
 	run := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(dctx, reconcileOptions(id)), contract.ReconcileWorkflow,
 		contract.ReconcileInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt,
 			ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Hash: t.in.Hash,
-			Outcome: o, FirstSent: t.firstSent, Replayable: t.replayable(ctx), Version: t.version + 1, Agent: t.in.Agent, Decided: t.decided()})
+			Outcome: o, FirstSent: t.firstSent, Budget: t.in.Budget, Version: t.version + 1, Agent: t.in.Agent, Decided: t.decided(),
+			Replayable: o.Class != admission.Succeeded && t.replayable(ctx)})
 	for t.unknown.ReceiveAsync(nil) { // of an earlier attempt
 	}
 	for {
@@ -84,8 +101,9 @@ func (t *task) child(ctx workflow.Context, o contract.Outcome) (contract.Reconci
 			return res, err
 		}
 		if late != nil {
-			// A child that has closed meanwhile has its verdict already.
-			_ = run.SignalChildWorkflow(dctx, contract.EvidenceSignal, *late).Get(dctx, nil)
+			if err := run.SignalChildWorkflow(dctx, contract.EvidenceSignal, *late).Get(dctx, nil); err != nil {
+				t.missed = append(t.missed, *late) // it has its verdict already
+			}
 		}
 	}
 }
@@ -96,4 +114,62 @@ func (t *task) replayable(ctx workflow.Context) bool {
 	return ctx.Err() == nil && t.counted < r.MaxAttempts &&
 		(r.MaxAge <= 0 || workflow.Now(ctx).Sub(t.began) < r.MaxAge.D()) &&
 		(t.in.Deadline == nil || t.in.Deadline.After(workflow.Now(ctx)))
+}
+
+// verify finds out what came of a request that the provider has accepted.
+func (t *task) verify(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
+	e := evidenceOf(contract.EvidenceResponse, o, workflow.Now(ctx))
+	e.Finding, e.Detail, e.Result = contract.Inconclusive, "accepted", nil // kept in the outcome
+	t.result.Evidence = append(t.result.Evidence, e)
+	o.Reason = reasonToVerify
+	return t.reconcile(ctx, o)
+}
+
+// verifyLate is verify for a fenced worker's answer, which comes while a further
+// attempt is asked for: that one is given up first.
+func (t *task) verifyLate(ctx workflow.Context, o contract.Outcome) *ending {
+	if t.asked {
+		t.withdraw(ctx)
+	}
+	ended, wait := t.verify(ctx, o)
+	if ended == nil && t.asked {
+		t.next(ctx, wait)
+	}
+	return ended
+}
+
+// heard takes what has come while the task was not listening, before anything is
+// sent or said to have failed: a provider that has said by itself that it happened
+// is not asked again. Tasks whose declarations know of no callbacks, no
+// provider and no findings were made before this rule, and go by the order of their histories.
+func (t *task) heard(ctx workflow.Context) *ending {
+	if t.op.OnFinding == "" && t.op.Provider == nil && (t.op.Probe == nil || t.op.Probe.Callback == nil) {
+		return nil
+	}
+	for {
+		var late contract.LateEvidence
+		if len(t.missed) > 0 {
+			late, t.missed = t.missed[0], t.missed[1:]
+		} else if !t.evidence.ReceiveAsync(&late) {
+			return nil
+		}
+		if ended := t.takeLate(ctx, late); ended != nil {
+			return ended
+		}
+	}
+}
+
+// called takes a callback that comes while no reconciliation is open, once.
+func (t *task) called(ctx workflow.Context, e contract.Evidence) *ending {
+	known := slices.ContainsFunc(t.result.Evidence, func(seen contract.Evidence) bool { return seen.ID != "" && seen.ID == e.ID })
+	if known || len(t.result.Evidence) >= maxNotes && e.Finding != contract.Happened {
+		return nil
+	}
+	e.Kind, e.At = contract.EvidenceCallback, workflow.Now(ctx)
+	t.result.Evidence = append(t.result.Evidence, e)
+	if e.Finding != contract.Happened || t.calledOff > 0 {
+		return nil // it may be about any attempt, also about a cancelled one
+	}
+	t.result.Result, t.result.Reference, t.result.Available = e.Result, e.Reference, len(e.Result) > 0
+	return &ending{phase: contract.PhaseSucceeded}
 }

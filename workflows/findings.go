@@ -133,7 +133,7 @@ func (f *findings) settle(ctx workflow.Context) bool {
 			left = append(left, said)
 		case end.State == contract.AuditClosed:
 			if kind := contract.Conflict(end, said.Replay, said.Attempt, said.Evidence); kind != "" {
-				f.add(ctx, finding(kind, said.Task, said.Evidence, end.Phase), said.Budget, said.Freeze)
+				f.add(ctx, against(kind, said.Task, said.Evidence, end.Phase), said.Budget, said.Freeze)
 			}
 		case said.Evidence.Finding == contract.Happened: // its task is not there any more
 			f.add(ctx, contract.Finding{Kind: contract.FindingOrphaned, Effect: said.Evidence.Reference, Task: said.Task,
@@ -144,8 +144,8 @@ func (f *findings) settle(ctx workflow.Context) bool {
 	return len(left) > 0
 }
 
-// finding words what evidence says against an end.
-func finding(kind, task string, e contract.Evidence, phase contract.Phase) contract.Finding {
+// against words what evidence says against an end.
+func against(kind, task string, e contract.Evidence, phase contract.Phase) contract.Finding {
 	text := map[string]string{ // looked up only
 		contract.FindingDuplicate:    "more than one effect",
 		contract.FindingContradicted: "evidence against the end",

@@ -27,6 +27,7 @@ type stage struct {
 	requests []contract.AttemptRequest
 	effects  []contract.EffectInput
 	probes   int
+	kinds    []string // of the probes
 	// outcome and probe answer; the number of the call is given, from 1.
 	outcome func(n int) (contract.Outcome, error)
 	probe   func(n int) (contract.Evidence, error)
@@ -71,9 +72,14 @@ func newStage(t *testing.T) *stage {
 		s.effects = append(s.effects, in)
 		return s.outcome(len(s.effects))
 	}, name(contract.EffectActivity))
-	s.RegisterActivityWithOptions(func(context.Context, contract.ProbeInput) (contract.Evidence, error) {
+	s.RegisterActivityWithOptions(func(_ context.Context, in contract.ProbeInput) (contract.Evidence, error) {
 		s.probes++
-		return s.probe(s.probes)
+		s.kinds = append(s.kinds, in.Kind)
+		e, err := s.probe(s.probes)
+		if in.Kind == contract.ProbeCancel && e.Kind == "" {
+			e.Kind = contract.EvidenceCancel // as a worker says
+		}
+		return e, err
 	}, name(contract.ProbeActivity))
 	return s
 }

@@ -23,40 +23,30 @@ func (t *task) leftovers(ctx workflow.Context, phase contract.Phase) contract.Ph
 	if t.op.OnFinding == "" {
 		return phase
 	}
+	if phase != contract.PhaseSucceeded && phase != contract.PhaseRejected && !t.op.Verifies() && t.heard(ctx) != nil {
+		phase = contract.PhaseSucceeded
+	}
 	for {
 		var late contract.LateEvidence
-		if !t.evidence.ReceiveAsync(&late) {
+		if len(t.missed) > 0 {
+			late, t.missed = t.missed[0], t.missed[1:]
+		} else if !t.evidence.ReceiveAsync(&late) {
 			return phase
 		}
 		e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
-		t.result.Evidence = append(t.result.Evidence, e)
-		if e.Finding == contract.Happened && phase != contract.PhaseSucceeded && phase != contract.PhaseRejected {
-			t.disagreed(ctx, late.Attempt, e)
-			t.succeed(late.Outcome)
-			t.hadEffect(late.Attempt)
-			phase = contract.PhaseSucceeded
-			continue
+		switch {
+		case late.Callback != nil:
+			e = *late.Callback
+			e.Kind, e.At = contract.EvidenceCallback, workflow.Now(ctx)
+		case t.op.Verifies() && e.Finding == contract.Happened, late.Attempt <= t.calledOff:
+			e.Finding = contract.Inconclusive // accepted, no more than that; or called off
 		}
+		t.result.Evidence = append(t.result.Evidence, e)
 		end := contract.Settled{Phase: phase, Attempt: t.result.Attempt, Reference: t.result.Reference}
 		if kind := contract.Conflict(end, t.op.Replay.Class, late.Attempt, e); kind != "" {
-			t.tell(ctx, finding(kind, contract.TaskID(t.in.Tenant, t.in.Key), e, phase))
+			t.tell(ctx, against(kind, contract.TaskID(t.in.Tenant, t.in.Key), e, phase))
 		}
 	}
-}
-
-// beforehand takes late evidence that came before a lease did: what has happened
-// is not sent again because its decision was read first.
-func (t *task) beforehand(ctx workflow.Context) *ending {
-	for t.op.OnFinding != "" {
-		var late contract.LateEvidence
-		if !t.evidence.ReceiveAsync(&late) {
-			break
-		}
-		if ended := t.takeLate(ctx, late); ended != nil {
-			return ended
-		}
-	}
-	return nil
 }
 
 // hadEffect remembers the attempt that a task succeeded by.
@@ -71,7 +61,7 @@ func (t *task) hadEffect(attempt int) {
 func (t *task) disagreed(ctx workflow.Context, attempt int, e contract.Evidence) {
 	for _, n := range t.disproved {
 		if n == attempt {
-			found := finding(contract.FindingContradicted, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling)
+			found := against(contract.FindingContradicted, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling)
 			found.Detail = "its absence was proven, and late evidence says that it happened"
 			t.tell(ctx, found)
 			return
@@ -83,7 +73,7 @@ func (t *task) disagreed(ctx workflow.Context, attempt int, e contract.Evidence)
 func (t *task) countedTwice(ctx workflow.Context, all []contract.Evidence) {
 	for _, e := range all {
 		if e.Count > 1 {
-			t.tell(ctx, finding(contract.FindingDuplicate, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling))
+			t.tell(ctx, against(contract.FindingDuplicate, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling))
 		}
 	}
 }

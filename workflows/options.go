@@ -43,14 +43,18 @@ func effectOptions(op contract.Operation) workflow.ActivityOptions {
 	}
 }
 
-// probeOptions runs one look-up. It waits for a worker as long as it takes; the
+// probeOptions runs one probe. It waits for a worker as long as it takes; the
 // reconciliation plans the repetitions.
-func probeOptions(op contract.Operation) workflow.ActivityOptions {
+func probeOptions(op contract.Operation, kind string) workflow.ActivityOptions {
+	summary := "look up " + op.Name
+	if kind == contract.ProbeCancel {
+		summary = "cancel " + op.Name
+	}
 	return workflow.ActivityOptions{
 		TaskQueue:           contract.EffectsQueue(op.Type),
 		StartToCloseTimeout: op.Probe.Timeout.D() + 5*time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
-		Summary:             "look up " + op.Name,
+		Summary:             summary,
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 // verdict only: by evidence, by the replay class, or by a person. UNKNOWN is
 // where it stays as long as there is none.
 func Reconcile(ctx workflow.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
-	r := &reconciliation{in: in, late: workflow.GetSignalChannel(ctx, contract.EvidenceSignal)}
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a doubt is not resolved by a cancel request
+	r := &reconciliation{in: in, late: workflow.GetSignalChannel(ctx, contract.EvidenceSignal),
+		decisions: workflow.GetSignalChannel(ctx, contract.DecisionSignal)}
 	r.stand = contract.Stand{Version: max(1, in.Version), Phase: contract.PhaseReconciling, Reason: join(in.Outcome.Reason, in.Outcome.Detail), Since: workflow.Now(ctx)}
 	if in.Version > 0 {
 		r.stand.Cost = in.Operation.Cost
@@ -37,14 +39,18 @@ func Reconcile(ctx workflow.Context, in contract.ReconcileInput) (contract.Recon
 	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return contract.ReconcileResult{}, err
 	}
+	r.reconsider(ctx)
 	return contract.ReconcileResult{Verdict: r.verdict, Evidence: r.in.Evidence, Version: r.stand.Version}, nil
 }
 
 type reconciliation struct {
-	in      contract.ReconcileInput
-	stand   contract.Stand
-	late    workflow.ReceiveChannel
-	verdict string // empty: not decided
+	in        contract.ReconcileInput
+	stand     contract.Stand
+	late      workflow.ReceiveChannel
+	decisions workflow.ReceiveChannel
+	misses    []time.Time // when the latest look-ups in a row that found nothing began
+	calling   bool        // a cancel is under way
+	verdict   string      // empty: not decided
 }
 
 func (r *reconciliation) run(ctx workflow.Context) error {
@@ -54,27 +60,32 @@ func (r *reconciliation) run(ctx workflow.Context) error {
 		return nil
 	}
 	// 2. Until its worker is fenced and the provider has settled, absence proves nothing.
-	if r.in.Operation.Probe != nil && r.stand.Probes == 0 {
+	if r.asks() && r.stand.Probes == 0 && r.stand.Cancels == 0 {
 		r.wait(ctx, r.settle())
 	}
 	// 3. Look, as often as declared.
-	absent := 0
-	for r.verdict == "" && r.in.Operation.Probe != nil && r.stand.Probes < r.in.Operation.Probe.Attempts {
-		absent = r.look(ctx, absent)
-		if r.verdict == "" {
-			r.wait(ctx, probeWait(*r.in.Operation.Probe, r.stand.Probes))
-		}
+	for r.verdict == "" && r.looks() && r.stand.Probes < r.in.Operation.Probe.Attempts {
+		r.look(ctx)
+		r.pause(ctx, r.stand.Probes)
 	}
-	// 4. Nobody can tell: the replay class decides, else a person.
-	if r.verdict == "" && r.mayReplay(ctx) {
+	// 4. Nobody can tell: the replay class decides.
+	if r.verdict == "" && r.stand.Cancels == 0 && r.mayReplay(ctx) {
 		r.verdict = contract.VerdictReplay
 	}
+	// 5. Else call it off, if that is declared, or let the provider speak.
+	for made := r.stand.Cancels; r.verdict == "" && r.cancels() && made < r.in.Operation.Probe.Attempts; {
+		r.cancel(ctx)
+		made++
+		r.pause(ctx, made)
+	}
+	r.await(ctx)
+	// 6. Else a person.
 	if r.verdict == "" && r.stand.Phase != contract.PhaseUnknown {
 		r.ask(ctx)
 	}
-	// 5. Wait for a word, looking now and then if one can.
+	// 7. Wait for a word, asking now and then if one can.
 	for r.verdict == "" {
-		if r.in.Operation.Probe == nil {
+		if !r.asks() {
 			r.wait(ctx, 0)
 			continue
 		}
@@ -83,23 +94,14 @@ func (r *reconciliation) run(ctx workflow.Context) error {
 			next.Stand = &r.stand
 			return workflow.NewContinueAsNewError(ctx, contract.ReconcileWorkflow, next)
 		}
-		absent = r.look(ctx, absent)
-		if r.verdict == "" {
-			r.wait(ctx, probeWait(*r.in.Operation.Probe, r.stand.Probes))
+		if r.cancels() && (r.stand.Cancels > 0 || !r.looks()) {
+			r.cancel(ctx)
+		} else {
+			r.look(ctx)
 		}
+		r.pause(ctx, max(r.stand.Probes, r.stand.Cancels))
 	}
 	return nil
-}
-
-// settle is the time from now on after which a look-up that finds nothing says
-// something. A lost worker may send until its own fence, one heartbeat timeout
-// after its last acknowledged beat, which is before now.
-func (r *reconciliation) settle() time.Duration {
-	d := r.in.Operation.Probe.Settle.D()
-	if r.in.Outcome.Lost {
-		d += r.in.Operation.Heartbeat.D()
-	}
-	return d
 }
 
 // probeWait doubles up to the declared maximum, and beyond it up to an hour
@@ -120,7 +122,7 @@ func probeWait(p contract.Probe, made int) time.Duration {
 // provider certainly remembers the key: the window less a tenth and what one
 // attempt may take.
 func (r *reconciliation) mayReplay(ctx workflow.Context) bool {
-	if !r.in.Replayable {
+	if !r.in.Replayable || r.spent() {
 		return false
 	}
 	replay := r.in.Operation.Replay
@@ -134,36 +136,11 @@ func (r *reconciliation) mayReplay(ctx workflow.Context) bool {
 	return false
 }
 
-// look makes one look-up. absent is the number of agreeing ones before it that
-// found nothing.
-func (r *reconciliation) look(ctx workflow.Context, absent int) int {
-	e := contract.Evidence{Kind: contract.EvidenceLookup, Finding: contract.Inconclusive}
-	actx := workflow.WithActivityOptions(ctx, probeOptions(r.in.Operation))
-	err := workflow.ExecuteActivity(actx, contract.ProbeActivity, contract.ProbeInput{Tenant: r.in.Tenant, Key: r.in.Key,
-		Attempt: r.in.Attempt, ProviderKey: r.in.ProviderKey, Probe: *r.in.Operation.Probe}).Get(ctx, &e)
-	if err != nil {
-		e = contract.Evidence{Kind: contract.EvidenceLookup, Finding: contract.Inconclusive, Detail: err.Error()}
-	}
-	e.At = workflow.Now(ctx)
-	r.stand.Probes++
-	r.stand.LastProbe = &e
-	switch {
-	case r.verdict != "": // decided meanwhile: a late look-up changes nothing
-		return absent
-	case e.Finding == contract.Happened:
-		r.conclude(contract.VerdictHappened, e)
-	case e.Finding == contract.DidNotHappen && absent >= 1:
-		e.Detail = join("two agreeing look-ups", e.Detail)
-		r.conclude(contract.VerdictDidNotHappen, e)
-	case e.Finding == contract.DidNotHappen:
-		absent++
-	default:
-		absent = 0
-	}
-	if r.verdict == "" {
-		r.publish(ctx)
-	}
-	return absent
+// spent tells that the provider has stored an error under the key, so that to
+// send it again would only show that error again.
+func (r *reconciliation) spent() bool {
+	p := r.in.Operation.Provider
+	return p != nil && p.ErrorsCached && r.in.Operation.Replay.Class == contract.ReplayKeyed && r.in.Outcome.Status >= 400
 }
 
 func (r *reconciliation) conclude(verdict string, e contract.Evidence) {
@@ -188,55 +165,7 @@ func (r *reconciliation) publish(ctx workflow.Context) {
 	}
 }
 
-// wait sleeps for d, or for ever if d is zero; late evidence and a resolution
-// end it.
-func (r *reconciliation) wait(ctx workflow.Context, d time.Duration) {
-	r.stand.NextProbe = nil
-	ready := func() bool { return r.verdict != "" || r.late.Len() > 0 }
-	if d > 0 {
-		at := workflow.Now(ctx).Add(d)
-		r.stand.NextProbe = &at
-	}
-	for {
-		if d > 0 {
-			left := r.stand.NextProbe.Sub(workflow.Now(ctx))
-			if got, err := workflow.AwaitWithTimeout(ctx, max(left, 0), ready); err != nil || !got {
-				return
-			}
-		} else if err := workflow.Await(ctx, ready); err != nil {
-			return
-		}
-		r.drain(ctx)
-		if r.verdict != "" {
-			return
-		}
-	}
-}
-
-// drain takes what a fenced worker said after all.
-func (r *reconciliation) drain(ctx workflow.Context) {
-	for {
-		var late contract.LateEvidence
-		if !r.late.ReceiveAsync(&late) {
-			return
-		}
-		e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
-		switch {
-		case r.verdict != "" || late.Attempt != r.in.Attempt || e.Finding == contract.Inconclusive:
-			r.in.Evidence = append(r.in.Evidence, e)
-		case e.Finding == contract.Happened:
-			r.conclude(contract.VerdictHappened, e)
-		default:
-			r.conclude(contract.VerdictDidNotHappen, e)
-		}
-	}
-}
-
-// drained leaves no signal unread, as a new run must find none.
-func (r *reconciliation) drained(ctx workflow.Context) bool {
-	r.drain(ctx)
-	return r.verdict == ""
-}
+const cancelUnderWay = "the provider is being asked to cancel it: wait for the answer"
 
 var resolutions = map[string]string{ // looked up only
 	contract.Happened:      contract.VerdictHappened,
@@ -259,6 +188,9 @@ func (r *reconciliation) validateResolve(_ workflow.Context, in contract.Resolut
 		return refuse(contract.ReusedError, "the decision %q was made before", in.ID)
 	case r.verdict != "":
 		return refuse(contract.StaleError, "it is decided: %s", r.verdict)
+	case r.calling:
+		// Its answer may overtake what the person has seen.
+		return refuse(contract.StaleError, cancelUnderWay)
 	case in.Version != r.stand.Version:
 		return refuse(contract.StaleError, "version %d is not the current one, which is %d", in.Version, r.stand.Version)
 	}
@@ -269,6 +201,9 @@ func (r *reconciliation) validateResolve(_ workflow.Context, in contract.Resolut
 func (r *reconciliation) resolve(ctx workflow.Context, in contract.Resolution) (contract.ResolveReply, error) {
 	if r.verdict != "" {
 		return contract.ResolveReply{}, temporal.NewNonRetryableApplicationError("it is decided: "+r.verdict, contract.StaleError, nil)
+	}
+	if r.calling { // since it was validated
+		return contract.ResolveReply{}, temporal.NewNonRetryableApplicationError(cancelUnderWay, contract.StaleError, nil)
 	}
 	r.conclude(resolutions[in.Outcome], contract.Evidence{Kind: contract.EvidencePerson, Finding: in.Outcome,
 		At: workflow.Now(ctx), Actor: in.Actor, Decision: in.ID, Detail: in.Evidence})

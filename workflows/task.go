@@ -45,6 +45,7 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 	if lease == nil && !t.ticketGood(ctx) {
 		// A task that a gateway has promised is taken even when the queue is full.
 		t.request(ctx, nil, in.Ticket == nil)
+		t.asked = true
 	}
 	// 3. A person decides, where the operation says so.
 	if t.op.Approval != nil {
@@ -75,13 +76,19 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 			return t.end(ctx, ended.phase, ended.reason, ended.detail)
 		}
 		// 8. A further attempt waits in the budget like everybody else.
-		t.attempt++
-		at := workflow.Now(ctx).Add(wait)
-		if t.noted || t.in.Logic < contract.LogicQuietGrant {
-			t.note(ctx, contract.PhaseAccepted)
-		}
-		t.request(ctx, &at, false)
+		t.next(ctx, wait)
 	}
+}
+
+// next asks for a further attempt.
+func (t *task) next(ctx workflow.Context, wait time.Duration) {
+	t.attempt++
+	at := workflow.Now(ctx).Add(wait)
+	if t.noted || t.in.Logic < contract.LogicQuietGrant {
+		t.note(ctx, contract.PhaseAccepted)
+	}
+	t.request(ctx, &at, false)
+	t.asked = true
 }
 
 type task struct {
@@ -97,8 +104,11 @@ type task struct {
 	stopped   bool      // the budget asked that this attempt be not dispatched
 	disproved []int     // attempts whose absence was proven
 	doubted   bool      // the budget counts the task as one in doubt
+	asked     bool      // the budget was asked for this attempt, which has not begun
 	version   int       // of the last reconciliation
 	result    contract.TaskResult
+	missed    []contract.LateEvidence // that a reconciliation could not be told any more
+	calledOff int                     // the latest attempt that the provider has cancelled
 
 	decisions workflow.ReceiveChannel
 	evidence  workflow.ReceiveChannel
@@ -176,6 +186,7 @@ func (t *task) ticket(ctx workflow.Context) *admission.Lease {
 	if !good {
 		return nil
 	}
+	t.asked = t.in.Ticket.Lease == nil
 	return t.in.Ticket.Lease
 }
 
@@ -247,13 +258,19 @@ func (t *task) awaitLease(ctx workflow.Context) (*admission.Lease, *ending) {
 		})
 		s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 		s.Select(ctx)
-		switch {
-		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
-		case decision != nil && decision.Lease != nil:
-			if ended := t.beforehand(ctx); ended != nil {
+		if late == nil && (decision == nil || decision.Attempt == t.attempt) {
+			asked := t.attempt
+			if ended := t.heard(ctx); ended != nil {
 				t.withdraw(ctx)
 				return nil, ended
 			}
+			if t.attempt != asked {
+				continue // that attempt was given up meanwhile
+			}
+		}
+		switch {
+		case decision != nil && decision.Attempt != t.attempt: // of an older attempt
+		case decision != nil && decision.Lease != nil:
 			return decision.Lease, nil
 		case decision != nil:
 			return nil, t.refused(*decision)
@@ -288,10 +305,16 @@ func (t *task) refused(d contract.Decision) *ending {
 // takeLate keeps a fenced worker's answer about an earlier attempt. If it says
 // that the effect happened, no further attempt is made.
 func (t *task) takeLate(ctx workflow.Context, late contract.LateEvidence) *ending {
+	if late.Callback != nil {
+		return t.called(ctx, *late.Callback)
+	}
 	e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
 	t.result.Evidence = append(t.result.Evidence, e)
-	if e.Finding != contract.Happened {
+	if e.Finding != contract.Happened || late.Attempt <= t.calledOff {
 		return nil
+	}
+	if t.op.Verifies() {
+		return t.verifyLate(ctx, late.Outcome)
 	}
 	t.disagreed(ctx, late.Attempt, e)
 	t.hadEffect(late.Attempt)

@@ -22,6 +22,8 @@ import (
 // asking is a configuration whose operation asks a person.
 type asking struct{ operations }
 
+func (asking) Operation(name string) (*config.Operation, bool) { return operations{}.Operation(name) }
+
 func (asking) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError) {
 	out, wrong := operations{}.ResolveE(in, now)
 	if wrong == nil {

@@ -121,3 +121,20 @@ func (g *Gateway) findings(w http.ResponseWriter, r *http.Request) error {
 	}
 	return reply(w, http.StatusOK, view)
 }
+
+// contradicted hands a callback about a task that has ended to the operation's
+// findings, which hold it against the end. It returns once they have it.
+func (g *Gateway) contradicted(ctx context.Context, operation, task string, e contract.Evidence) error {
+	op, ok := g.operations.Operation(operation)
+	if !ok {
+		return nil
+	}
+	e.Kind, e.At, e.Result = contract.EvidenceCallback, g.now(), nil
+	id := contract.FindingsID(operation)
+	_, err := g.client.SignalWithStartWorkflow(ctx, id, contract.EvidenceSignal, contract.ClosedEvidence{Task: task, Evidence: e,
+		Replay: op.Declared.Replay.Class, Budget: g.budget, Freeze: op.Declared.OnFinding == contract.OnFindingFreeze},
+		client.StartWorkflowOptions{ID: id, TaskQueue: contract.ControlQueue,
+			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE},
+		contract.FindingsWorkflow, contract.FindingsInput{Operation: operation})
+	return err
+}

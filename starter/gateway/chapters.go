@@ -57,7 +57,11 @@ func (s *story) signal(a *historypb.WorkflowExecutionSignaledEventAttributes, at
 		}
 	case contract.EvidenceSignal:
 		var late contract.LateEvidence
-		if decode(a.GetInput(), &late) {
+		switch {
+		case !decode(a.GetInput(), &late):
+		case late.Callback != nil:
+			s.add(at, "callback", s.lastNumber(), "provider", evidenceText(*late.Callback))
+		default:
 			s.add(at, "late_evidence", late.Attempt, late.Outcome.Worker, "a fenced worker's answer came late: "+outcomeText(late.Outcome))
 		}
 	case contract.StopSignal:

@@ -21,7 +21,10 @@ func (s *story) reconciling(a *historypb.StartChildWorkflowExecutionInitiatedEve
 	}
 	s.reconcile = append(s.reconcile, reconcileRun{workflow: a.GetWorkflowId(), attempt: n})
 	reason := "the outcome is not known"
-	if last := s.number(n); last != nil && last.reason != "" {
+	switch last := s.number(n); {
+	case last != nil && last.class == admission.Succeeded:
+		reason = "the provider has accepted it, which is to be verified"
+	case last != nil && last.reason != "":
 		reason += " (" + last.reason + ")"
 	}
 	s.add(at, "reconciling", n, a.GetWorkflowId(), reason)
@@ -109,13 +112,13 @@ func reconcileEvents(n int, events []*historypb.HistoryEvent) []contract.Event {
 			}
 		case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 			a := e.GetActivityTaskFailedEventAttributes()
-			s.add(at, "probe", n, a.GetIdentity(), "the look-up failed, which says nothing: "+firstLine(a.GetFailure().GetMessage()))
+			s.add(at, "probe", n, a.GetIdentity(), "the probe failed, which says nothing: "+firstLine(a.GetFailure().GetMessage()))
 		case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-			s.add(at, "probe", n, "", "the look-up timed out, which says nothing")
+			s.add(at, "probe", n, "", "the probe timed out, which says nothing")
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 			a := e.GetWorkflowExecutionSignaledEventAttributes()
 			var late contract.LateEvidence
-			if a.GetSignalName() == contract.EvidenceSignal && decode(a.GetInput(), &late) {
+			if a.GetSignalName() == contract.EvidenceSignal && decode(a.GetInput(), &late) && late.Callback == nil { // the task tells callbacks
 				s.add(at, "evidence", n, late.Outcome.Worker, "late answer: "+outcomeText(late.Outcome))
 			}
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:

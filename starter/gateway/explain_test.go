@@ -131,6 +131,57 @@ func TestExplain(t *testing.T) {
 			s.signal(contract.EvidenceSignal, contract.LateEvidence{Attempt: 1, Outcome: contract.Outcome{Class: admission.Unknown, Reason: "no_answer", Worker: "worker-1"}})
 			s.resolution(contract.Resolution{ID: "1", Actor: "mara", Outcome: contract.Happened, Evidence: "seen in the bank's portal", Version: 2})
 		}},
+		"called_back": {status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, task: func(s *script) {
+			s.start(atOnce)
+			id := s.effect(1)
+			s.begin(id, "worker-1")
+			s.timeout(id, enumspb.TIMEOUT_TYPE_HEARTBEAT, dispatched)
+			s.reconcile(1)
+			e := contract.Evidence{Kind: contract.EvidenceCallback, ID: "msg_1", Finding: contract.Happened, Reference: "ch_1"}
+			s.signal(contract.EvidenceSignal, contract.LateEvidence{Callback: &e})
+			s.reconciled(1, contract.ReconcileResult{Verdict: contract.VerdictHappened, Evidence: []contract.Evidence{e}})
+			s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Attempts: 1, Reference: "ch_1", Evidence: []contract.Evidence{e}})
+		}, child: func(s *script) {
+			s.signal(contract.EvidenceSignal, contract.LateEvidence{Callback: &contract.Evidence{ID: "msg_1", Finding: contract.Happened}})
+		}},
+		"called_off": {status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, task: func(s *script) {
+			s.start(atOnce)
+			id := s.effect(1)
+			s.begin(id, "worker-1")
+			s.timeout(id, enumspb.TIMEOUT_TYPE_HEARTBEAT, dispatched)
+			s.reconcile(1)
+			for range 12 {
+				s.noticed()
+			}
+			e := contract.Evidence{Kind: contract.EvidenceCancel, Finding: contract.DidNotHappen, Status: 200}
+			s.reconciled(1, contract.ReconcileResult{Verdict: contract.VerdictFailed, Evidence: []contract.Evidence{e}})
+			s.fail(contract.FailedError, contract.TaskResult{Phase: contract.PhaseFailed, Reason: "cancelled_at_provider", Detail: "the provider cancelled it",
+				Attempts: 1, Evidence: []contract.Evidence{e}})
+		}, child: func(s *script) {
+			for range 6 {
+				s.noticed()
+			}
+			probe(s, contract.Evidence{Kind: contract.EvidenceCancel, Finding: contract.DidNotHappen, Status: 200})
+		}},
+		"verified": {status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, task: func(s *script) {
+			s.start(atOnce)
+			id := s.effect(1)
+			s.begin(id, "worker-1")
+			s.complete(id, answer)
+			s.reconcile(1)
+			for range 12 {
+				s.noticed()
+			}
+			e := contract.Evidence{Kind: contract.EvidenceLookup, Finding: contract.Happened, Status: 200, Reference: "ch_1"}
+			s.reconciled(1, contract.ReconcileResult{Verdict: contract.VerdictHappened, Evidence: []contract.Evidence{e}})
+			s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Attempts: 1, Reference: "ch_1", Available: true,
+				Evidence: []contract.Evidence{{Kind: contract.EvidenceResponse, Finding: contract.Inconclusive, Detail: "accepted"}, e}})
+		}, child: func(s *script) {
+			for range 6 {
+				s.noticed()
+			}
+			probe(s, contract.Evidence{Kind: contract.EvidenceLookup, Finding: contract.Happened, Status: 200, Reference: "ch_1"})
+		}},
 		"failed": {status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, task: func(s *script) {
 			s.start(atOnce)
 			id := s.effect(1)

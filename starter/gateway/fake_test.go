@@ -41,7 +41,8 @@ type fake struct {
 	started  []client.StartWorkflowOptions
 	inputs   []contract.TaskInput
 	audits   []contract.AuditInput
-	startErr error // of the last start's context, when it came
+	against  []contract.ClosedEvidence // told to findings
+	startErr error                     // of the last start's context, when it came
 
 	update  func(o client.UpdateWorkflowOptions) (any, error) // nil: every request is queued
 	updates []client.UpdateWorkflowOptions
@@ -54,6 +55,8 @@ type fake struct {
 	reports   []admission.Report
 	cancelled []string
 	cancelErr error
+	signals   []any // but reports
+	signalErr error
 	healthErr error
 	closing   chan struct{} // closed when the watched task is; nil: never
 }
@@ -226,8 +229,17 @@ func (f *fake) SignalWorkflow(_ context.Context, _, _, name string, arg any) err
 	defer f.mu.Unlock()
 	if name == contract.ReportSignal {
 		f.reports = append(f.reports, arg.(contract.ReportBatch).Reports...)
+		return nil
 	}
-	return nil
+	f.signals = append(f.signals, arg)
+	return f.signalErr
+}
+
+func (f *fake) SignalWithStartWorkflow(_ context.Context, id, _ string, arg any, _ client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.against = append(f.against, arg.(contract.ClosedEvidence))
+	return nil, nil
 }
 
 func (f *fake) CancelWorkflowWithOptions(_ context.Context, o client.CancelWorkflowOptions) error {
@@ -257,7 +269,18 @@ func (operations) ResolveE(in contract.TaskInput, _ time.Time) (contract.Resolve
 }
 
 func (operations) Operation(name string) (*config.Operation, bool) {
-	return &config.Operation{Declared: contract.Operation{Name: name, Type: "http"}}, name == "charge_card"
+	op := &config.Operation{Declared: contract.Operation{Name: name, Type: "http"}}
+	switch name {
+	case "charge_card":
+		op.Declared.Probe = &contract.Probe{Callback: &contract.Callback{Secret: "PSP_SECRET", Tenant: "body.tenant", RequestKey: "body.key",
+			Happened: "body.type == 'captured'", DidNotHappen: "body.type == 'failed'", Reference: "body.id"}}
+	case "charge_by_key":
+		op.Declared.Probe = &contract.Probe{Callback: &contract.Callback{Secret: "PSP_SECRET", Key: "body.key", Happened: "body.type == 'captured'"}}
+	case "silent":
+	default:
+		return nil, false
+	}
+	return op, true
 }
 
 func newGateway(f *fake) *Gateway {

@@ -21,6 +21,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type Temporal interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
+		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 	TerminateWorkflow(ctx context.Context, workflowID, runID, reason string, details ...any) error
 	CancelWorkflowWithOptions(ctx context.Context, options client.CancelWorkflowOptions) error
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
@@ -66,6 +69,7 @@ type Options struct {
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
+	Env        func(name string) string             // nil: os.Getenv; where the secrets of callbacks are
 }
 
 // Gateway answers the HTTP API.
@@ -79,6 +83,7 @@ type Gateway struct {
 	budget     string
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time
+	env        func(name string) string
 	admitter   *admitter
 	memory     memory
 	lookups    lookups
@@ -87,7 +92,7 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After, env: o.Env}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
@@ -99,6 +104,9 @@ func New(o Options) *Gateway {
 	}
 	if g.after == nil {
 		g.after = time.After
+	}
+	if g.env == nil {
+		g.env = os.Getenv
 	}
 	if len(o.Policy.Resources) > 0 {
 		g.digest = o.Policy.Digest()
@@ -128,6 +136,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/tasks/{tenant}/{key}/approval", g.approval},
 		{"POST", "/v1/tasks/{tenant}/{key}/approve", g.approve},
 		{"POST", "/v1/tasks/{tenant}/{key}/decline", g.decline},
+		{"POST", "/v1/evidence", g.evidence},
 		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
 		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
 		{"PUT", "/v1/operations/{operation}/freeze", g.freeze},

@@ -67,6 +67,15 @@ var kinds = map[string]kind{
 	"decision_reused":    {422, "The decision's id belongs to another decision", contract.NextDoNotRetry},
 	"not_allowed":        {403, "The decision is not this actor's to make", contract.NextAskHuman},
 
+	// Callbacks of providers.
+	"callback_not_declared":   {404, "The operation takes no callbacks", contract.NextDoNotRetry},
+	"callback_secret_missing": {503, "Callbacks cannot be checked", contract.NextAskHuman},
+	"signature_missing":       {401, "The callback is not signed", contract.NextDoNotRetry},
+	"signature_invalid":       {401, "The callback's signature is wrong", contract.NextDoNotRetry},
+	"signature_stale":         {401, "The callback's signature is too old or too new", contract.NextDoNotRetry},
+	"evidence_unmapped":       {422, "The callback names no task", contract.NextAskHuman},
+	"evidence_contradicts":    {409, "The callback contradicts how the task ended", contract.NextAskHuman},
+
 	// Verdicts of the budget.
 	"tenant_limit":           {429, "The tenant's queue is full", contract.NextDoNotRetry},
 	"agent_limit":            {429, "The agent's queue is full", contract.NextDoNotRetry},

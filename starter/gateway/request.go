@@ -21,7 +21,7 @@ const (
 	// maxSubmit bounds the body of a submission: the largest payload, and room
 	// for the envelope around it.
 	maxSubmit = contract.MaxPayload + 16<<10
-	// maxOrder bounds the body of an operator's order.
+	// maxOrder bounds the body of an operator's order, and of a callback.
 	maxOrder = 64 << 10
 )
 

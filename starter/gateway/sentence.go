@@ -49,6 +49,13 @@ func succeededSentence(v contract.TaskView) string {
 		switch last.Kind {
 		case contract.EvidenceLookup:
 			how = "no answer was seen, but a look-up found that it happened"
+			if n > 1 && v.Evidence[n-2].Kind == contract.EvidenceResponse {
+				how = "the provider accepted it, and a look-up found that it happened"
+			}
+		case contract.EvidenceCallback:
+			how = "the provider itself said later that it happened"
+		case contract.EvidenceCancel:
+			how = "no answer was seen, but it was too late to cancel it: the provider said that it happened"
 		case contract.EvidencePerson:
 			how = "no answer was seen, but " + last.Actor + " knows that it happened (" + firstLine(last.Detail) + ")"
 		case contract.EvidenceLate:

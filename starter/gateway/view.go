@@ -218,7 +218,7 @@ func conclude(s *sighting) contract.TaskResult {
 	if o := past.last().answer(); o != nil {
 		e := contract.Evidence{Kind: contract.EvidenceResponse, Finding: contract.Inconclusive, At: o.Ended, Actor: o.Worker,
 			Reference: o.Reference, Status: o.Status, Detail: o.Reason, Result: o.Result}
-		if o.Class == admission.Succeeded {
+		if pinned := past.input.Pinned; o.Class == admission.Succeeded && (pinned == nil || !pinned.Verifies()) {
 			e.Finding = contract.Happened
 			r.Detail += "; the last answer of its worker says that it happened"
 		}

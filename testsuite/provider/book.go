@@ -13,6 +13,8 @@ type book struct {
 	charges []*charge
 	byKey   map[string][]*charge
 	keys    map[string]*claim
+	// cancelled are the keys under which nothing is made any more.
+	cancelled map[string]bool
 }
 
 type charge struct {
@@ -32,7 +34,7 @@ type claim struct {
 }
 
 func newBook() book {
-	return book{byKey: map[string][]*charge{}, keys: map[string]*claim{}}
+	return book{byKey: map[string][]*charge{}, keys: map[string]*claim{}, cancelled: map[string]bool{}}
 }
 
 func (b *book) add(v *visit, now time.Time) *charge {

@@ -22,13 +22,13 @@ const (
 type Charge struct {
 	ID     string          `json:"id"`
 	Key    string          `json:"key"`
-	State  string          `json:"state"` // always "captured"
+	State  string          `json:"state"` // "captured"; "cancelled" is only said to who cancels
 	Amount json.RawMessage `json:"amount,omitempty"`
 	Count  int             `json:"count,omitempty"` // look-up only: the visible effects of this key; the charge is the first
 }
 
 // postCharge is the effect. 201 made, 200 replayed, 400 malformed, 409 the first
-// with this key has not made its effect yet, 413 too long, 422 other body.
+// with this key has not made its effect yet, 410 cancelled, 413 too long, 422 other body.
 func (s *Server) postCharge(w http.ResponseWriter, r *http.Request) {
 	v, refusal := readCharge(r)
 	s.serve(w, r, v, func() answer {
@@ -111,6 +111,9 @@ func (s *Server) commit(v *visit) answer {
 	now := time.Now()
 	if !v.keyed && s.behaviour.Keys == KeysRequired {
 		return problem(http.StatusBadRequest, "the header Idempotency-Key is missing")
+	}
+	if s.book.cancelled[v.key] {
+		return problem(http.StatusGone, "the key was cancelled")
 	}
 	var mine *claim
 	if s.deduplicates(v) {

@@ -212,6 +212,7 @@ func (s *Server) newRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /charges", s.postCharge)
 	mux.HandleFunc("GET /charges", s.getCharges)
+	mux.HandleFunc("POST /charges/cancel", s.postCancel)
 	mux.HandleFunc("GET /read", s.getRead)
 	s.routeAdmin(mux)
 	return mux
