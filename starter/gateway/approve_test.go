@@ -20,7 +20,7 @@ import (
 )
 
 // asking is a configuration whose operation asks a person.
-type asking struct{ operations }
+type asking struct{}
 
 func (asking) Operation(name string) (*config.Operation, bool) { return operations{}.Operation(name) }
 
