@@ -39,6 +39,27 @@ func (a *attempt) prepare(ctx context.Context, giveUp context.CancelCauseFunc) (
 	return a.kind.Prepare(ctx, a.in)
 }
 
+// standBy waits for the place of the lease ahead, while the claim is repeated.
+func (a *attempt) standBy(ctx context.Context, giveUp context.CancelCauseFunc) error {
+	if a.in.After == "" {
+		return nil
+	}
+	defer a.pulse.keep(ctx, func(_ answer, why error) { giveUp(why) })()
+	return a.places.stand(ctx, a.in.After, a.in.Lease, a.in.Operation)
+}
+
+// pass hands the place on after a success. Whatever else was seen is for the
+// budget to judge first. An attempt that has lost its claim hands on nothing: the
+// budget may have given its place away.
+func (a *attempt) pass(o *contract.Outcome, guard *Guard) {
+	succeeded := o.Class == admission.Succeeded && guard.Refusal() == nil
+	if !succeeded {
+		a.places.close(a.in.Operation, o.RetryAfter.D())
+	}
+	successor, waited := a.places.end(a.in.Lease, succeeded && a.pulse.alive())
+	o.Successor, o.Waited = successor, contract.Duration(waited)
+}
+
 // perform makes the effect. A panic proves nothing about what has left.
 func (a *attempt) perform(ctx context.Context, p Prepared, guard *Guard) (o contract.Outcome) {
 	defer func() {
@@ -119,7 +140,6 @@ func (a *attempt) release(ctx context.Context, o contract.Outcome) <-chan bool {
 		done <- false
 		return done
 	}
-	a.once.Do(func() { a.reports = newReports(a.Client, a.Log) })
 	report := o.Report(a.in.Tenant, a.in.Key, a.in.Attempt)
 	report.Doubt = a.in.Operation.Doubts && o.Class == admission.Unknown
 	go func() {

@@ -117,6 +117,13 @@ func (p *pulse) lastAck() time.Time {
 	return p.acked
 }
 
+// alive tells that the claim's time is not over.
+func (p *pulse) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now().Before(p.acked.Add(p.timeout))
+}
+
 // sure tells that every beat so far had an answer, so that none can land late.
 func (p *pulse) sure() bool {
 	p.mu.Lock()

@@ -42,6 +42,31 @@ var cases = []struct {
 	name string
 	run  func(t *testing.T, tr *trial)
 }{
+	{"an announced lease begins when the one ahead has ended", func(t *testing.T, tr *trial) {
+		tr.input.After = "ahead"
+		tr.effects.once.Do(func() { tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), &places{now: tr.server.now} })
+		tr.effects.places.hold("ahead")
+		tr.start()
+		require.Eventually(t, func() bool {
+			tr.effects.places.mu.Lock()
+			defer tr.effects.places.mu.Unlock()
+			return tr.effects.places.at("ahead").next != nil
+		}, 10*time.Second, time.Millisecond)
+		require.Zero(t, tr.world.effects())
+		require.Equal(t, admission.StepClaimed, tr.server.last().Step, "no checkpoint, so nothing is sent")
+		successor, _ := tr.effects.places.end("ahead", true)
+		require.Equal(t, tr.input.Lease, successor)
+		tr.wait()
+		require.NoError(t, tr.err)
+		require.Equal(t, admission.Succeeded, tr.got.Class)
+		require.Equal(t, 1, tr.world.effects())
+	}},
+	{"an announced lease that is not handed over", func(t *testing.T, tr *trial) {
+		tr.input.After = "elsewhere"
+		tr.run()
+		tr.undone(t, admission.NotDispatched, contract.StandbyMissed)
+		require.False(t, tr.got.Released, "the budget decides about it")
+	}},
 	{"happy path", func(t *testing.T, tr *trial) {
 		start := time.Now()
 		tr.world.seen = func() {

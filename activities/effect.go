@@ -57,6 +57,7 @@ type Effects struct {
 	Lookups *http.Client
 
 	once    sync.Once
+	places  *places
 	reports *batcher[admission.Report]
 }
 
@@ -83,6 +84,9 @@ func (e *Effects) attempt(in contract.EffectInput, token []byte, heartbeat time.
 	if heartbeat <= 0 {
 		heartbeat = in.Operation.Heartbeat.D()
 	}
+	e.once.Do(func() {
+		e.reports, e.places = newReports(e.Client, e.Log), &places{now: e.now}
+	})
 	a := &attempt{Effects: e, in: in, kind: e.Types[in.Operation.Type], deadline: deadline}
 	a.pulse = &pulse{client: e.Client, token: token, timeout: heartbeat, now: a.now, beat: contract.Beat{
 		Attempt:     in.Attempt,
@@ -118,6 +122,8 @@ func (a *attempt) run(ctx context.Context, stopping <-chan struct{}) (contract.O
 		}
 	}()
 
+	a.places.hold(a.in.Lease)
+	defer a.places.end(a.in.Lease, false)
 	// 1. Claim, unless the worker takes nothing new.
 	if err := a.claim(before, stopping); err != nil {
 		return a.undone(err), nil
@@ -132,10 +138,14 @@ func (a *attempt) run(ctx context.Context, stopping <-chan struct{}) (contract.O
 	if err != nil {
 		return a.undone(err), nil
 	}
+	// 4. An announced lease begins when the one ahead has ended.
+	if err := a.standBy(before, giveUp); err != nil {
+		return a.undone(err), nil
+	}
 	// From here on, only the end of the worker's patience breaks off.
 	after, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
-	// 4. Checkpoint: the server knows that the effect is about to leave.
+	// 5. Checkpoint: the server knows that the effect is about to leave.
 	guard, err := a.checkpoint(before)
 	switch {
 	case err != nil && guard == nil:
@@ -144,7 +154,7 @@ func (a *attempt) run(ctx context.Context, stopping <-chan struct{}) (contract.O
 		// It may know that, and it is not so.
 		return a.respond(after, a.undone(err))
 	}
-	// 5. The effect itself.
+	// 6. The effect itself.
 	defer context.AfterFunc(ctx, func() {
 		if why := whyDone(ctx); errors.Is(why, errStopping) {
 			guard.close(why)
@@ -152,7 +162,8 @@ func (a *attempt) run(ctx context.Context, stopping <-chan struct{}) (contract.O
 		}
 	})()
 	outcome := a.effect(after, prepared, guard)
-	// 6. Keep the answer where no crash can lose it.
+	a.pass(&outcome, guard)
+	// 7. Keep the answer where no crash can lose it.
 	return a.respond(after, outcome)
 }
 

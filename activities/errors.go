@@ -55,11 +55,12 @@ func (r *Refusal) Error() string {
 
 // Why an attempt may not dispatch (any more). Each is the reason of an outcome.
 var (
-	errFenced    = errors.New("fenced")            // another attempt or nobody holds the claim, or the server cannot be asked
-	errCancelled = errors.New("cancelled")         // the workflow asked for it
-	errStopping  = errors.New("worker_stopping")   // the worker is told to stop
-	errNoTime    = errors.New("not_enough_time")   // the attempt ends before the effect could
-	errTooLate   = errors.New("send_by_passed")    // the first byte would leave after the send-by time
+	errFenced    = errors.New("fenced")          // another attempt or nobody holds the claim, or the server cannot be asked
+	errCancelled = errors.New("cancelled")       // the workflow asked for it
+	errStopping  = errors.New("worker_stopping") // the worker is told to stop
+	errNoTime    = errors.New("not_enough_time") // the attempt ends before the effect could
+	errTooLate   = errors.New("send_by_passed")  // the first byte would leave after the send-by time
+	errMissed    = errors.New(contract.StandbyMissed)
 	errSent      = errors.New("already_sent")      // one attempt, one effect
 	errDeadline  = errors.New("deadline_passed")   // the task's own deadline
 	errHash      = errors.New("payload_hash")      // the payload is not the one that was accepted
@@ -71,7 +72,7 @@ var (
 
 // known tells that the error is one of the above, so that its text is a reason.
 func known(err error) bool {
-	for _, e := range []error{errFenced, errCancelled, errStopping, errNoTime, errTooLate, errSent,
+	for _, e := range []error{errFenced, errCancelled, errStopping, errMissed, errNoTime, errTooLate, errSent,
 		errDeadline, errHash, errPanic, errPrepare, errType, errOperation} {
 		if errors.Is(err, e) {
 			return true

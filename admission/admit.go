@@ -235,7 +235,7 @@ func (s *State) Ask(now time.Time, r Request, admit bool) {
 		if it.req.Hold && !r.Hold && it.stand == delayed {
 			s.approve(it, r)
 		}
-		if it.stand == leased || it.stand == ended {
+		if it.promised() || it.stand == ended {
 			s.send(it, s.now) // it asks, so it has not heard
 		}
 		return
@@ -294,6 +294,8 @@ func (s *State) remove(it *item, real []Cost) {
 	switch it.stand {
 	case leased:
 		s.free(it, real)
+	case standby:
+		s.withdraw(it, real)
 	case ended:
 		s.forget(it)
 	default:

@@ -60,7 +60,9 @@ func (s *State) Advance(now time.Time) Effects {
 		}
 	}
 	inspections := s.overdue()
+	s.callBack()
 	s.grant()
+	s.chooseSuccessors()
 	return Effects{Decisions: s.decisions(), Inspections: inspections, Stops: s.dueStops()}
 }
 
@@ -108,7 +110,7 @@ func (s *State) decisions() []Decision {
 		s.outbox.remove(it)
 		it.asked = true
 		d := Decision{Task: it.req.Task, Attempt: it.req.Attempt, Reason: it.refuse, Detail: it.detail, RetryAfter: it.retry}
-		if it.stand == leased {
+		if it.promised() {
 			lease := it.lease
 			d.Lease = &lease
 		}
@@ -138,6 +140,7 @@ func (s *State) Next() time.Time {
 	if it, ok := s.outbox.top(); ok {
 		sooner(it.deliverAt)
 	}
+	sooner(s.nextEnding())
 	if it, ok := s.stops.top(); ok {
 		sooner(it.stopAt)
 	}
@@ -178,7 +181,7 @@ const (
 func (s *State) Delivered(now time.Time, d Decision, how Delivery) {
 	s.clock(now)
 	it := s.items[attempt{d.Task, d.Attempt}]
-	if it == nil || !it.asked || it.stand == leased && (d.Lease == nil || d.Lease.ID != it.lease.ID) {
+	if it == nil || !it.asked || it.promised() && (d.Lease == nil || d.Lease.ID != it.lease.ID) {
 		return
 	}
 	it.asked = false
@@ -282,10 +285,11 @@ func (s *State) Report(now time.Time, r Report) {
 	default:
 		real = nil
 	}
-	if it.stand == leased && !it.grace && r.Kind == Released {
+	if it.promised() && !it.grace && r.Kind == Released {
 		s.judge(it, r)
+		s.pass(it, r)
 	}
-	if it.stand == leased && r.Kind == Released {
+	if it.promised() && r.Kind == Released {
 		switch {
 		case r.Class == Unknown && r.Doubt:
 			s.doubtAbout(it)
@@ -297,11 +301,27 @@ func (s *State) Report(now time.Time, r Report) {
 		if !it.grace {
 			it.grace, it.confirmed = true, true
 			s.outbox.remove(it)
+			s.endings.remove(it)
+			if it.successor != nil {
+				s.succeed(it.successor, false) // it stood by in the worker that is lost
+			}
 			s.audit(it, s.now.Add(min(r.Grace.D(), time.Hour)))
 		}
 		return
 	}
 	s.remove(it, real)
+}
+
+// pass notes whether a report's attempt has handed its place over.
+func (s *State) pass(it *item, r Report) {
+	next := it.successor
+	if next == nil {
+		return
+	}
+	it.handed = it.handed || r.Successor == next.lease.ID
+	if it.handed || r.Class == Succeeded {
+		s.handover.learn(it.handed, s.now.Sub(next.lease.Granted), r.Waited.D())
+	}
 }
 
 // Pause replaces a tenant's pause; one with neither dispatch nor admission
@@ -319,6 +339,7 @@ func (s *State) Pause(now time.Time, tenant string, p Pause) {
 func (s *State) setPause(t *tenant, p *Pause) {
 	i, listed := slices.BinarySearchFunc(s.paused, t.Name, func(t *tenant, n string) int { return compare(t.Name, n) })
 	t.pause = p
+	s.recheck = true
 	switch {
 	case p == nil && listed:
 		s.paused = slices.Delete(s.paused, i, i+1)

@@ -80,4 +80,14 @@
 // # Overload
 //
 // See State.Refusal: its order is the order of the answers.
+//
+// # Leases are handed over
+//
+// Shortly before an attempt is expected to end, the next task is scheduled and
+// prepared; it goes when the one ahead has ended in the same worker, and the
+// report of that one tells (handover.go). A slot is one task's at every instant.
+//
+//	1 slot; a runs for about 1 s, b waits; standing by takes 100 ms   at 0.9 s b is told
+//	a ends at 1 s, in b's worker                                     b goes at 1 s, a's report names it
+//	a ends elsewhere, or fails, or b's tenant is paused              b is back where it was in the queue
 package admission

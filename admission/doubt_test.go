@@ -17,7 +17,7 @@ func checkDoubts(t *testing.T, s *State) {
 	}
 	must(t, len(s.doubts) == len(s.doubtOf), "the index of doubts holds more than the list")
 	for _, it := range s.ordered() {
-		counts := it.stand == leased && s.doubtOf[it.req.Task] == nil
+		counts := it.promised() && s.doubtOf[it.req.Task] == nil
 		must(t, it.exposed == counts, "a lease is not counted as what it is")
 		if counts {
 			exposed[it.tenant.use(it.req.Operation)]++

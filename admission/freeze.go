@@ -33,7 +33,7 @@ func (s *State) Freeze(now time.Time, operation string, f *Freeze) {
 		g.Frozen = &frozen
 	}
 	for it := s.eldest; it != nil; it = it.younger {
-		if it.class.gate != g || it.stand != leased {
+		if it.class.gate != g || !it.promised() {
 			continue
 		}
 		if f == nil {
@@ -64,7 +64,7 @@ func (s *State) Stopping(operation string) (n int) {
 		return 0
 	}
 	for it := s.eldest; it != nil; it = it.younger {
-		if it.req.Operation == operation && it.stand == leased && !it.grace && !it.stopped {
+		if it.req.Operation == operation && it.promised() && !it.grace && !it.stopped {
 			n++
 		}
 	}
@@ -96,9 +96,16 @@ func (s *State) dueStops() []Stop {
 		}
 		s.stops.remove(it)
 		it.stopping = true
-		out = append(out, Stop{Task: it.req.Task, Attempt: it.req.Attempt, Operation: it.req.Operation, Reason: it.class.gate.Frozen.Reason})
+		out = append(out, Stop{Task: it.req.Task, Attempt: it.req.Attempt, Operation: it.req.Operation, Reason: it.whyStopped()})
 	}
 	return out
+}
+
+func (it *item) whyStopped() string {
+	if f := it.class.gate.Frozen; f != nil {
+		return f.Reason
+	}
+	return string(Standby)
 }
 
 // Stopped answers one Stop: done once the server would answer the attempt's

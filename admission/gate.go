@@ -157,6 +157,7 @@ func (s *State) judge(it *item, r Report) {
 		if g.Failures++; b.Failures > 0 && (g.Failures >= b.Failures || probe) {
 			g.Open = s.now.Add(min(b.Open.D()<<min(g.Opens, 10), b.MaxOpen.D()))
 			g.Opens++
+			s.recheck = true
 			g.Half, g.Failures = true, 0
 		}
 	}
@@ -199,6 +200,7 @@ func health(r Report) condition {
 // hold stops the operation, and everything that needs the same adaptive
 // resources, for everybody.
 func (s *State) hold(it *item, until time.Time) {
+	s.recheck = true
 	g := it.class.gate
 	if until.After(g.Held) {
 		g.Held = until

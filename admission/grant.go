@@ -106,27 +106,14 @@ func (s *State) reserve(it *item) {
 
 // lease gives an item its capacity and has its task told.
 func (s *State) lease(it *item) {
-	t := it.tenant
-	for _, c := range it.req.Cost {
-		if i, ok := s.indexOf[c.Resource]; ok {
-			s.resources[i].take(c.Amount)
-		}
-	}
-	t.served = max(t.served, it.agent.virtual)
-	it.charge = max(1, s.service(it.req.Cost, s.expected(it.req.Operation)))
-	t.virtual += max(1, it.charge/t.Weight)
-	it.agent.virtual += it.charge
-	t.inFlight++
+	s.spend(it, true)
+	it.tenant.inFlight++
 	it.agent.inFlight++
 	s.inFlight++
 	s.expose(it)
-	s.drain.granted(s.now, s.depth)
 	s.leave(it)
 	if g := it.class.gate; g.Half {
 		g.Probe = attemptID{it.req.Task, it.req.Attempt}
-	}
-	if it.req.Attempt == 1 {
-		t.retries.earn()
 	}
 	it.stand = leased
 	it.granted = s.now
@@ -134,7 +121,27 @@ func (s *State) lease(it *item) {
 	if it.confirmed {
 		s.audit(it, s.now.Add(it.leaseFor()))
 	}
+	s.ending(it, s.now)
 	s.send(it, s.now)
+}
+
+// spend takes what an item is about to use, slots only if it gets them now, and
+// charges its tenant and agent with the service.
+func (s *State) spend(it *item, slots bool) {
+	for _, c := range it.req.Cost {
+		if i, ok := s.indexOf[c.Resource]; ok && (slots || s.resources[i].Per > 0) {
+			s.resources[i].take(c.Amount)
+		}
+	}
+	t := it.tenant
+	t.served = max(t.served, it.agent.virtual)
+	it.charge = max(1, s.service(it.req.Cost, s.expected(it.req.Operation)))
+	t.virtual += max(1, it.charge/t.Weight)
+	it.agent.virtual += it.charge
+	s.drain.granted(s.now, s.depth-s.standby)
+	if it.req.Attempt == 1 {
+		t.retries.earn()
+	}
 }
 
 // free takes a lease back and settles what was really used. real nil: as
@@ -161,8 +168,13 @@ func (s *State) free(it *item, real []Cost) {
 	t.inFlight--
 	it.agent.inFlight--
 	s.inFlight--
+	s.endings.remove(it)
+	next := it.successor
 	s.cover(it)
 	s.forget(it)
+	if next != nil {
+		s.succeed(next, it.handed)
+	}
 	s.refresh(t)
 }
 
@@ -210,6 +222,8 @@ func (s *State) service(cost []Cost, held time.Duration) int64 {
 type operationStat struct {
 	Name string   `json:"name"`
 	Held Duration `json:"held"`
+	// Spread is a moving mean of how far it was from that.
+	Spread Duration `json:"spread,omitempty"`
 }
 
 func (s *State) stat(name string) (int, bool) {
@@ -223,6 +237,14 @@ func (s *State) expected(operation string) time.Duration {
 	return firstEstimate
 }
 
+// soonest is a time after which a lease of an operation may well end.
+func (s *State) soonest(operation string) time.Duration {
+	if i, ok := s.stat(operation); ok {
+		return max(0, (s.operations[i].Held - 2*s.operations[i].Spread).D())
+	}
+	return 0
+}
+
 // firstEstimate is what an operation is charged before one has ended. It is
 // short on purpose: too much would set back everybody who comes meanwhile, too
 // little is made good when the lease ends.
@@ -231,11 +253,15 @@ const firstEstimate = 10 * time.Millisecond
 func (s *State) observe(operation string, held time.Duration) {
 	i, ok := s.stat(operation)
 	if !ok {
-		s.operations = slices.Insert(s.operations, i, operationStat{operation, Duration(held)})
+		s.operations = slices.Insert(s.operations, i, operationStat{Name: operation, Held: Duration(held)})
 		return
 	}
 	o := &s.operations[i]
-	o.Held += (Duration(held) - o.Held) / 8
+	off := Duration(held) - o.Held
+	o.Held += off / 8
+	if s.policy.Handover {
+		o.Spread += (max(off, -off) - o.Spread) / 4
+	}
 }
 
 // drain measures how fast the queue is served while there is one.

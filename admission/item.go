@@ -7,6 +7,7 @@ type stand uint8
 const (
 	delayed stand = iota
 	queued
+	standby // takes the place of a lease that is about to end
 	leased
 	ended // only its decision is still to be delivered
 )
@@ -26,6 +27,10 @@ type item struct {
 	granted time.Time // leased
 	lease   Lease
 	charge  int64 // service that was charged at the grant
+
+	ends, over       time.Time // leased, standby: when it is expected to end, and when that is near; see handover
+	ahead, successor *item     // standby: whose place it takes; leased: who takes it
+	handed           bool      // its successor has gone
 
 	ticket    string // set for one that a gateway admitted
 	startBy   time.Time
@@ -49,15 +54,18 @@ type item struct {
 	tries     int
 	asked     bool // a delivery or an audit is under way
 
-	tenant                                                 *tenant
-	agent                                                  *agent
-	class                                                  *class
-	prev, next                                             *item // arrival list
-	elder, younger                                         *item // all items
-	readyAt, delayAt, deadlineAt, dueAt, deliverIx, stopIx int
+	tenant                                                           *tenant
+	agent                                                            *agent
+	class                                                            *class
+	prev, next                                                       *item // arrival list
+	elder, younger                                                   *item // all items
+	readyAt, delayAt, deadlineAt, dueAt, deliverIx, stopIx, endingAt int
 }
 
 func (it *item) key() attempt { return attempt{it.req.Task, it.req.Attempt} }
+
+// promised tells whether a lease has been given or announced.
+func (it *item) promised() bool { return it.stand == leased || it.stand == standby }
 
 func (it *item) leaseFor() time.Duration {
 	if it.req.LeaseFor <= 0 {

@@ -17,6 +17,8 @@ type Policy struct {
 	Default    TenantPolicy      `json:"default"` // for tenants that are not named
 	Tenants    []TenantPolicy    `json:"tenants,omitempty"`
 	Operations []OperationPolicy `json:"operations,omitempty"`
+	// Handover lets a lease pass to the next task in the worker that holds it.
+	Handover bool `json:"handover,omitempty"`
 	// UnknownCeiling is that of operations that declare none, at most
 	// MaxUnknownCeiling, which is also what zero means.
 	UnknownCeiling int `json:"unknown_ceiling,omitempty"`

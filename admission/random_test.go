@@ -25,6 +25,7 @@ type world struct {
 
 	freezes bool // op1 is frozen now and then
 	asks    bool // some tasks wait for a person
+	handed  int  // places that were handed over
 }
 
 func testPolicy() Policy {
@@ -47,6 +48,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func newWorld(t *testing.T, seed int64) *world {
 	s, err := New(testPolicy(), "e", start)
 	require.NoError(t, err)
+	s.policy.Handover = seed%2 == 1
 	return &world{t: t, rng: rand.New(rand.NewSource(seed)), now: start, s: s, known: map[attempt]Request{}, open: map[string]string{}}
 }
 
@@ -143,7 +145,7 @@ func (w *world) move() {
 			key := w.held[i]
 			w.held[i] = w.held[len(w.held)-1]
 			w.held = w.held[:len(w.held)-1]
-			if it := w.s.items[key]; it != nil && it.stand == leased {
+			if it := w.s.items[key]; it != nil && it.promised() {
 				w.finish(it)
 			}
 		}
@@ -154,7 +156,9 @@ func (w *world) move() {
 			break
 		}
 		if w.rng.Intn(4) == 0 {
-			require.NoError(w.t, w.s.Configure(w.now, testPolicy()))
+			p := testPolicy()
+			p.Handover = w.rng.Intn(2) == 0
+			require.NoError(w.t, w.s.Configure(w.now, p))
 		} else {
 			w.s = w.reload()
 		}
@@ -188,6 +192,15 @@ func (w *world) finish(it *item) {
 		rep.Grace = Duration(5 * time.Second)
 	case 1:
 		rep.Cost = []Cost{{"tokens", w.rng.Int63n(120)}}
+	}
+	switch next := it.successor; {
+	case it.stand == standby:
+		rep.Class, rep.Grace, rep.Cost = []Class{NotDispatched, Succeeded}[w.rng.Intn(2)], 0, nil // cancelled, or its report came before the one ahead
+	case next != nil && w.rng.Intn(4) > 0:
+		rep.Class, rep.Reason, rep.RetryAfter, rep.Grace = Succeeded, "", 0, 0
+		rep.Successor, rep.Waited = next.lease.ID, Duration(w.rng.Intn(100))*Duration(time.Millisecond)
+		w.held = append(w.held, next.key())
+		w.handed++
 	}
 	if rep.Class == Unknown && w.rng.Intn(3) > 0 {
 		rep.Doubt = true
@@ -248,7 +261,7 @@ func check(t *testing.T, s *State) {
 	checkDoubts(t, s)
 	used := map[string]int64{}
 	inFlight, queuedN, agents := map[string]int{}, map[string]int{}, map[string]int{}
-	depth, flying, held, asked := 0, 0, 0, map[string]int64{}
+	depth, flying, held, standing, asked, claims := 0, 0, 0, 0, map[string]int64{}, map[string]int{}
 	for _, it := range s.ordered() {
 		switch it.stand {
 		case leased:
@@ -259,7 +272,23 @@ func check(t *testing.T, s *State) {
 			for _, c := range it.req.Cost {
 				used[c.Resource] += c.Amount
 			}
+			must(t, it.successor == nil || it.successor.ahead == it && it.successor.stand == standby, "a successor stands by")
+			must(t, it.successor == nil || it.endingAt == 0, "one successor is enough")
+			must(t, it.ahead == nil, "a lease follows nobody")
+		case standby:
+			standing++
+			depth++
+			queuedN[it.req.Tenant]++
+			must(t, it.ahead != nil && it.ahead.successor == it && it.ahead.promised() && !it.ahead.grace, "a standby follows a lease")
+			must(t, it.lease.After == it.ahead.lease.ID, "a standby knows whom it follows")
+			if it.tenant != it.ahead.tenant {
+				claims[it.req.Tenant]++
+			}
+			if it.agent != it.ahead.agent {
+				claims[it.req.Tenant+"/"+it.req.Agent]++
+			}
 		case queued, delayed:
+			must(t, it.ahead == nil && it.successor == nil && it.lease.ID == "", "what waits holds nothing")
 			depth++
 			if it.req.Hold {
 				held++
@@ -276,6 +305,7 @@ func check(t *testing.T, s *State) {
 	must(t, depth == s.depth, "s.depth is not what the items say")
 	must(t, held == s.held, "s.held is not what the items say")
 	must(t, flying == s.inFlight, "s.inFlight is not what the items say")
+	must(t, standing == s.standby, "s.standby is not what the items say")
 	for i := range s.resources {
 		r := &s.resources[i]
 		if r.Per == 0 {
@@ -289,11 +319,13 @@ func check(t *testing.T, s *State) {
 	weights := int64(0)
 	for _, tn := range s.tenants {
 		must(t, inFlight[tn.Name] == tn.inFlight, "tn.inFlight is not what the items say")
+		must(t, claims[tn.Name] == tn.claims, "tn.claims is not what the items say")
 		must(t, queuedN[tn.Name] == tn.queued, "tn.queued is not what the items say")
 		if tn.MaxInFlight > 0 {
 			must(t, tn.inFlight <= tn.MaxInFlight, tn.Name)
 		}
 		for _, a := range tn.agents {
+			must(t, claims[tn.Name+"/"+a.name] == a.claims, "a.claims is not what the items say")
 			must(t, agents[tn.Name+"/"+a.name] == a.inFlight, "a.inFlight is not what the items say")
 			if tn.Agents.MaxInFlight > 0 {
 				must(t, a.inFlight <= tn.Agents.MaxInFlight, a.name)
@@ -331,6 +363,8 @@ func must(t *testing.T, ok bool, what string) {
 }
 
 func TestRandomOperationsKeepEveryLimit(t *testing.T) {
+	handed := 0
+	defer func() { require.Greater(t, handed, 40, "places are handed over") }()
 	for seed := range int64(40) {
 		w := newWorld(t, seed)
 		w.freezes = seed%2 == 0
@@ -338,6 +372,7 @@ func TestRandomOperationsKeepEveryLimit(t *testing.T) {
 		for range 600 {
 			w.step()
 		}
+		handed += w.handed
 		// Everybody goes home: all that was taken must come back.
 		w.s.Pause(w.now, "acme", Pause{})
 		w.s.Pause(w.now, "beta", Pause{})
@@ -376,7 +411,7 @@ func TestRestoreBehavesTheSame(t *testing.T) {
 			w.now = w.now.Add(700 * time.Millisecond)
 			r := w.request()
 			va, vb := a.Admit(w.now, r), b.Admit(w.now, r)
-			require.Equal(t, va, vb)
+			require.Equal(t, va, vb, "seed %d step %d", seed, i)
 			if r.Hold && va.Accepted() {
 				w.open[r.Task] = va.Ticket
 			}

@@ -37,6 +37,10 @@ type Item struct {
 	Lease     string  `json:"l,omitempty"`
 	Granted   int64   `json:"g,omitempty"`
 	Charge    int64   `json:"f,omitempty"`
+	After     string  `json:"after,omitempty"` // standby: the lease whose place it takes
+	Over      *int64  `json:"over,omitempty"`  // leased, standby: when its end is near
+	Ends      *int64  `json:"ends,omitempty"`
+	Handed    bool    `json:"handed,omitempty"`
 	Ticket    string  `json:"i,omitempty"`
 	StartBy   *int64  `json:"y,omitempty"`
 	Confirmed bool    `json:"o,omitempty"`
@@ -56,6 +60,7 @@ type Item struct {
 const (
 	rowDelayed = "d"
 	rowQueued  = "q"
+	rowStandby = "s"
 	rowLeased  = "l"
 	rowEnded   = "e"
 )
@@ -118,8 +123,17 @@ func (k *kinds) item(it *item, now time.Time) Item {
 	for _, c := range r.Cost {
 		rec.Amounts = append(rec.Amounts, c.Amount)
 	}
-	if it.stand == leased {
+	switch it.stand {
+	case leased:
 		rec.Lease, rec.Granted = it.lease.ID, int64(it.granted.Sub(now))
+	case standby:
+		rec.Lease, rec.Granted, rec.After = it.lease.ID, int64(it.lease.Granted.Sub(now)), it.lease.After
+	}
+	if it.promised() && !it.ends.IsZero() {
+		rec.Ends, rec.Handed = since(&it.ends, now), it.handed
+		if it.endingAt > 0 {
+			rec.Over = since(&it.over, now)
+		}
 	}
 	if !it.startBy.IsZero() {
 		rec.StartBy = since(&it.startBy, now)
@@ -144,7 +158,7 @@ func since(t *time.Time, now time.Time) *int64 {
 }
 
 func (s stand) row() string {
-	return [...]string{rowDelayed, rowQueued, rowLeased, rowEnded}[s]
+	return [...]string{rowDelayed, rowQueued, rowStandby, rowLeased, rowEnded}[s]
 }
 
 // restoreItem puts one attempt back. It refuses what no State can have written.
@@ -194,14 +208,25 @@ func (s *State) restoreItem(rec Item, kind Kind) error {
 		it.lease = Lease{ID: rec.Lease, Granted: it.granted}
 		s.keep(it)
 		s.occupy(it)
-		if it.class.gate.Frozen != nil {
-			s.stop(it, s.now) // once more does no harm
-		}
+	case rowStandby:
+		it.stand = standby
+		it.lease = Lease{ID: rec.Lease, Granted: s.now.Add(time.Duration(rec.Granted)), After: rec.After}
+		s.keep(it) // Restore ties it to the one ahead
 	case rowEnded:
 		it.stand = ended
 		s.keep(it)
 	default:
 		return fmt.Errorf("snapshot: %q stands %q", r.Task, rec.Stand)
+	}
+	if ends := at(rec.Ends); ends != nil {
+		it.ends, it.handed = *ends, rec.Handed
+	}
+	if over := at(rec.Over); over != nil {
+		it.over = *over
+		s.endings.fix(it)
+	}
+	if it.promised() && it.class.gate.Frozen != nil {
+		s.stop(it, s.now) // once more does no harm
 	}
 	if due := at(rec.Due); due != nil {
 		s.audit(it, *due)

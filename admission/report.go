@@ -25,4 +25,8 @@ type Report struct {
 	Doubt bool `json:"doubt,omitempty"`
 	// Grace holds the lease for so long yet, since the worker may still be alive.
 	Grace Duration `json:"grace,omitempty"`
+	// Successor is the announced lease that has begun in this one's place, and
+	// Waited for how long its attempt had stood by. Empty: none has.
+	Successor string   `json:"successor,omitempty"`
+	Waited    Duration `json:"waited,omitempty"`
 }

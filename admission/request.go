@@ -96,6 +96,9 @@ type Request struct {
 	Cost      []Cost     `json:"cost,omitempty"`     // at most one entry a resource
 	Deadline  *time.Time `json:"deadline,omitempty"` // nil: none
 	NotBefore *time.Time `json:"not_before,omitempty"`
+	// Since keeps the place of a task that waited before and was not served: inside
+	// its tenant it counts as arrived then. Nil: it arrives now.
+	Since *time.Time `json:"since,omitempty"`
 	// Hold keeps the task back until it asks again without: a person decides
 	// first. HoldOn names a concurrent resource whose slots bound how many tasks
 	// are held at one time; empty: none does.
@@ -148,12 +151,16 @@ const (
 	ApprovalsFull         Reason = "approvals_full"
 	TenantInFlight        Reason = "tenant_in_flight"
 	AgentInFlight         Reason = "agent_in_flight"
+	Standby               Reason = "standby" // it takes the place of a task that is about to end
 )
 
 // Lease is capacity granted to one attempt of one task.
 type Lease struct {
 	ID      string    `json:"id"`
 	Granted time.Time `json:"granted"`
+	// After is set on a lease that is only announced: it begins when the lease of
+	// that ID has ended in the worker that holds it, and not before.
+	After string `json:"after,omitempty"`
 }
 
 // Verdict answers a Request.

@@ -211,7 +211,7 @@ func (sc *script) do(words []string) string {
 // budget slots=4 tokens=600/1m/60 hard=10 soft=8 tenant=a:weight=3:inflight=2:queued=5:agent=1
 func (sc *script) budget(a args) string {
 	p := Policy{Queue: QueuePolicy{Hard: number(a.get("hard", "100")), Soft: number(a.get("soft", "0")),
-		CriticalReserve: number(a.get("reserve", "0")), MaxAge: Duration(duration(a.get("max_age", "0s")))}}
+		CriticalReserve: number(a.get("reserve", "0")), MaxAge: Duration(duration(a.get("max_age", "0s")))}, Handover: a.get("handover", "no") == "yes"}
 	for _, name := range []string{"slots", "pages", "tokens", "messages"} {
 		for _, v := range a.named[name] {
 			parts := strings.Split(v, "/")
@@ -313,8 +313,11 @@ func (sc *script) advance(a args) string {
 	for _, d := range e.Decisions {
 		sc.sent[d.Task] = d
 		text := "granted"
-		if d.Lease == nil {
+		switch {
+		case d.Lease == nil:
 			text = "refused " + string(d.Reason)
+		case d.Lease.After != "":
+			text = "on standby"
 		}
 		out = append(out, fmt.Sprintf("%s: %s", d.Task, text))
 		if a.get("deliver", "yes") == "yes" {
@@ -340,6 +343,9 @@ func (sc *script) report(a args) string {
 		for _, c := range a.named["cost"] {
 			n, v, _ := strings.Cut(c, ":")
 			r.Cost = append(r.Cost, Cost{n, int64(number(v))})
+		}
+		if next := a.get("handed", ""); next != "" { // handed=k2: that one has gone
+			r.Successor, r.Waited = sc.sent[next].Lease.ID, Duration(duration(a.get("waited", "0s")))
 		}
 		sc.s.Report(sc.now, r)
 		return "ok"
@@ -389,6 +395,9 @@ func whyText(w Why) string {
 
 func viewText(v View) string {
 	out := []string{fmt.Sprintf("depth=%d in_flight=%d oldest=%s", v.Depth, v.InFlight, v.OldestAge)}
+	if v.Handover != nil {
+		out[0] += fmt.Sprintf(" standby=%d lead=%s missed=%d%%", v.Standby, v.Handover.Lead, v.Handover.Missed)
+	}
 	for _, r := range v.Resources {
 		if r.Per > 0 {
 			out = append(out, fmt.Sprintf("%s level=%d", r.Name, r.Level))

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Operations []operationStat `json:"operations,omitempty"`
 	Gates      []gate          `json:"gates,omitempty"`
 	Drain      drain           `json:"drain"`
+	Handover   handover        `json:"handover,omitzero"`
 	Doubts     []DoubtRecord   `json:"doubts,omitempty"`
 }
 
@@ -55,7 +56,7 @@ type AgentRecord struct {
 // or debt worth remembering are left out.
 func (s *State) Snapshot() Snapshot {
 	out := Snapshot{Policy: s.policy, Now: s.now, Epoch: s.epoch, Seq: s.seq, Virtual: s.virtual,
-		Operations: s.operations, Drain: s.drain, Doubts: s.writeDoubts()}
+		Operations: s.operations, Drain: s.drain, Handover: s.handover, Doubts: s.writeDoubts()}
 	for _, r := range s.resources {
 		switch {
 		case r.Per > 0:
@@ -69,14 +70,15 @@ func (s *State) Snapshot() Snapshot {
 			out.Gates = append(out.Gates, *g)
 		}
 	}
+	floor := s.floor()
 	for _, t := range s.tenants {
 		rec := TenantRecord{Name: t.Name, Virtual: t.virtual, Served: t.served, Retries: t.retries, Pause: t.pause}
 		for _, a := range t.agents {
-			if a.queued+a.inFlight > 0 || a.virtual > t.served {
+			if a.queued+a.inFlight+a.claims > 0 || a.virtual > t.served {
 				rec.Agents = append(rec.Agents, AgentRecord{a.name, a.virtual})
 			}
 		}
-		if len(rec.Agents) == 0 && t.pause == nil && t.virtual <= s.virtual && t.retries.Spent == 0 {
+		if len(rec.Agents) == 0 && t.pause == nil && t.virtual <= floor && t.retries.Spent == 0 {
 			continue
 		}
 		out.Tenants = append(out.Tenants, rec)
@@ -96,7 +98,7 @@ func Restore(snap Snapshot) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.seq, s.virtual, s.operations, s.drain = snap.Seq, snap.Virtual, snap.Operations, snap.Drain
+	s.seq, s.virtual, s.operations, s.drain, s.handover = snap.Seq, snap.Virtual, snap.Operations, snap.Drain, snap.Handover
 	for _, l := range snap.Levels {
 		i, ok := s.indexOf[l.Resource]
 		if !ok {
@@ -134,6 +136,9 @@ func Restore(snap Snapshot) (*State, error) {
 			return nil, err
 		}
 	}
+	if err := s.restoreSuccessors(); err != nil {
+		return nil, err
+	}
 	for _, t := range s.tenants {
 		virtual := s.virtual
 		s.virtual = t.virtual // it does not come back from idleness: it was here
@@ -141,4 +146,26 @@ func Restore(snap Snapshot) (*State, error) {
 		s.virtual = virtual
 	}
 	return s, nil
+}
+
+func (s *State) restoreSuccessors() error {
+	held := map[string]*item{} // looked up only
+	for it := s.eldest; it != nil; it = it.younger {
+		if it.promised() {
+			held[it.lease.ID] = it
+		}
+	}
+	for it := s.eldest; it != nil; it = it.younger {
+		if it.stand != standby {
+			continue
+		}
+		ahead := held[it.lease.After]
+		if ahead == nil || ahead.successor != nil {
+			return fmt.Errorf("snapshot: %q stands by for lease %q, which is not free to follow", it.req.Task, it.lease.After)
+		}
+		s.follow(it, ahead)
+		s.expose(it)
+	}
+	s.recheck = true
+	return nil
 }

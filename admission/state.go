@@ -56,6 +56,9 @@ type State struct {
 	deadlines heap[*item] // waiting, with a deadline
 	audits    heap[*item] // by due
 	outbox    heap[*item] // by deliverAt
+	endings   heap[*item] // leased without a successor, by over
+	standby   int         // of the waiting ones
+	recheck   bool        // something was closed: see callBack
 
 	stops heap[*item] // leased, to be asked to stop, by stopAt
 
@@ -66,6 +69,7 @@ type State struct {
 	gates      []*gate         // sorted by name
 	operations []operationStat // sorted by name
 	drain      drain
+	handover   handover
 }
 
 // New is an empty budget. epoch is any text that differs between two runs that
@@ -87,6 +91,7 @@ func New(p Policy, epoch string, now time.Time) (*State, error) {
 		deadlines: newItemHeap(byTime(func(it *item) time.Time { return *it.req.Deadline }), func(it *item) *int { return &it.deadlineAt }),
 		audits:    newItemHeap(byTime(func(it *item) time.Time { return it.due }), func(it *item) *int { return &it.dueAt }),
 		outbox:    newItemHeap(byTime(func(it *item) time.Time { return it.deliverAt }), func(it *item) *int { return &it.deliverIx }),
+		endings:   newItemHeap(byTime(func(it *item) time.Time { return it.over }), func(it *item) *int { return &it.endingAt }),
 		stops:     newItemHeap(byTime(func(it *item) time.Time { return it.stopAt }), func(it *item) *int { return &it.stopIx }),
 		doubtAudits: heap[*doubt]{
 			less: func(a, b *doubt) bool {
@@ -133,7 +138,7 @@ func (s *State) tenant(name string) *tenant {
 	if t := s.tenantOf[name]; t != nil {
 		return t
 	}
-	t := &tenant{TenantPolicy: s.policy.Tenant(name), virtual: s.virtual}
+	t := &tenant{TenantPolicy: s.policy.Tenant(name)} // its virtual time is set when it can run something
 	i, _ := slices.BinarySearchFunc(s.tenants, name, func(t *tenant, n string) int { return compare(t.Name, n) })
 	s.tenants = slices.Insert(s.tenants, i, t)
 	s.tenantOf[name] = t
@@ -185,6 +190,8 @@ func (s *State) add(r Request) *item {
 		it.stand = delayed
 	case r.NotBefore != nil && r.NotBefore.After(s.now):
 		it.arrival, it.stand = *r.NotBefore, delayed
+	case r.Since != nil && r.Since.Before(s.now):
+		it.arrival = *r.Since
 	}
 	s.insert(it)
 	s.refresh(t)
@@ -193,15 +200,13 @@ func (s *State) add(r Request) *item {
 
 // insert links a waiting item into every order that it belongs to.
 func (s *State) insert(it *item) {
-	t := it.tenant
 	s.keep(it)
-	if t.queued == 0 {
-		s.active += t.Weight
-	}
-	s.depth++
-	t.queued++
-	it.agent.queued++
-	t.depth[it.req.Priority-Low]++
+	s.await(it)
+}
+
+// await counts an item among those that wait.
+func (s *State) await(it *item) {
+	s.count(it, 1)
 	if it.req.Deadline != nil {
 		s.deadlines.fix(it)
 	}
@@ -215,6 +220,21 @@ func (s *State) insert(it *item) {
 		return
 	}
 	s.enter(it)
+}
+
+// count keeps the numbers of those that wait.
+func (s *State) count(it *item, n int) {
+	t := it.tenant
+	if n > 0 && t.queued == 0 {
+		s.active += t.Weight
+	}
+	s.depth += n
+	t.queued += n
+	it.agent.queued += n
+	t.depth[it.req.Priority-Low] += n
+	if n < 0 && t.queued == 0 {
+		s.active -= t.Weight
+	}
 }
 
 // enter makes a waiting item eligible; the caller refreshes its tenant.
@@ -231,13 +251,7 @@ func (s *State) enter(it *item) {
 // leave takes a waiting item out of the queue; it stays in s.items.
 func (s *State) leave(it *item) {
 	t := it.tenant
-	s.depth--
-	t.queued--
-	it.agent.queued--
-	t.depth[it.req.Priority-Low]--
-	if t.queued == 0 {
-		s.active -= t.Weight
-	}
+	s.count(it, -1)
 	s.deadlines.remove(it)
 	if it.req.Hold {
 		s.countHeld(it, -1)

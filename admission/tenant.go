@@ -13,6 +13,8 @@ type tenant struct {
 	agents   []*agent
 	served   int64 // virtual time among the agents
 	inFlight int
+	claims   int // on standby for another tenant's place: counted against the cap
+	standby  int
 	queued   int // waiting tasks, delayed and held ones included
 	held     int // of these, for a person
 	depth    [4]int
@@ -42,6 +44,7 @@ type agent struct {
 	name     string
 	virtual  int64
 	inFlight int
+	claims   int // on standby for another agent's place
 	queued   int
 	ready    []heap[*item] // by class number; each by arrival less head start
 }
@@ -102,10 +105,10 @@ func (t *tenant) closed(now time.Time) bool {
 
 func lapsed(p *Pause, now time.Time) bool { return p.Until != nil && !p.Until.After(now) }
 
-func (t *tenant) full() bool { return t.MaxInFlight > 0 && t.inFlight >= t.MaxInFlight }
+func (t *tenant) full() bool { return t.MaxInFlight > 0 && t.inFlight+t.claims >= t.MaxInFlight }
 
 func (t *tenant) agentFull(a *agent) bool {
-	return t.Agents.MaxInFlight > 0 && a.inFlight >= t.Agents.MaxInFlight
+	return t.Agents.MaxInFlight > 0 && a.inFlight+a.claims >= t.Agents.MaxInFlight
 }
 
 // pick chooses the tenant's next task of a class: agents in turn by the service
@@ -181,6 +184,9 @@ func before(a, b *item) bool {
 // newest. drop takes one out.
 func (t *tenant) push(it *item) {
 	after := t.last
+	if t.first != nil && (it.arrival.Before(t.first.arrival) || it.arrival.Equal(t.first.arrival) && it.seq < t.first.seq) {
+		after = nil // it comes back to the head
+	}
 	for after != nil && (it.arrival.Before(after.arrival) || it.arrival.Equal(after.arrival) && it.seq < after.seq) {
 		after = after.prev
 	}

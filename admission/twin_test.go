@@ -114,9 +114,6 @@ func (w *twin) submit(r Request) {
 	if r.NotBefore != nil && r.NotBefore.After(w.now) {
 		t.arrival = *r.NotBefore
 	}
-	if _, ok := w.virtual[r.Tenant]; !ok {
-		w.virtual[r.Tenant] = w.last
-	}
 	w.change(r.Tenant, func() {
 		w.tasks = append(w.tasks, t)
 		if w.waits(t) {

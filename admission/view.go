@@ -4,19 +4,29 @@ import "time"
 
 // View is what a budget shows: the answer of its snapshot query.
 type View struct {
-	Now       time.Time      `json:"now"`
-	Depth     int            `json:"depth"` // tasks that wait, retries included
-	Soft      int            `json:"soft"`
-	Hard      int            `json:"hard"`
-	OldestAge Duration       `json:"oldest_age"` // of the tasks that their own tenant does not hold back
-	InFlight  int            `json:"in_flight"`  // leases out
-	Policy    string         `json:"policy"`     // digest of the one in force
-	Interval  Duration       `json:"interval"`   // mean time between grants under backlog; zero: not known
+	Now       time.Time `json:"now"`
+	Depth     int       `json:"depth"` // tasks that wait, retries included
+	Soft      int       `json:"soft"`
+	Hard      int       `json:"hard"`
+	OldestAge Duration  `json:"oldest_age"`        // of the tasks that their own tenant does not hold back
+	InFlight  int       `json:"in_flight"`         // leases out
+	Standby   int       `json:"standby,omitempty"` // of the waiting ones: each takes the place of a lease that is about to end
+	// Handover is how early a successor is chosen now, and how often one lately
+	// missed its place; nil: leases are not handed over.
+	Handover  *HandoverView  `json:"handover,omitempty"`
+	Policy    string         `json:"policy"`   // digest of the one in force
+	Interval  Duration       `json:"interval"` // mean time between grants under backlog; zero: not known
 	Resources []ResourceView `json:"resources"`
 	Tenants   []TenantView   `json:"tenants"`
 	Gates     []GateView     `json:"gates,omitempty"`  // operations whose door is not plainly open
 	Doubts    []DoubtView    `json:"doubts,omitempty"` // what tasks in doubt hold
 	Leases    []LeaseView    `json:"leases,omitempty"` // oldest first, at most MaxLeasesShown
+}
+
+// HandoverView is what the budget has learnt about handing leases over.
+type HandoverView struct {
+	Lead   Duration `json:"lead"`
+	Missed int      `json:"missed_percent"`
 }
 
 // MaxLeasesShown bounds the list of leases in a View.
@@ -49,6 +59,7 @@ type TenantView struct {
 	TenantPolicy
 	Queued     int             `json:"queued"`
 	InFlight   int             `json:"in_flight"`
+	Standby    int             `json:"standby,omitempty"`
 	ByPriority []PriorityDepth `json:"by_priority,omitempty"`
 	OldestAge  Duration        `json:"oldest_age"`
 	WaitingOn  Reason          `json:"waiting_on,omitempty"`
@@ -90,6 +101,7 @@ const (
 	StandAbsent  = "absent"
 	StandDelayed = "delayed" // its time has not come
 	StandQueued  = "queued"
+	StandStandby = "standby" // next for a place that is about to be free
 	StandLeased  = "leased"
 )
 

@@ -59,6 +59,10 @@ func (s *State) Why(task string) Why {
 		lease := it.lease
 		w.Stand, w.Lease, w.Since = StandLeased, &lease, &lease.Granted
 		return w
+	case standby:
+		w.Stand, w.Reason, w.Detail = StandStandby, Standby, "after "+it.ahead.req.Task
+		w.Since = &it.lease.Granted
+		return w
 	case ended:
 		w.Stand, w.Reason, w.Detail = StandAbsent, it.refuse, it.detail
 		return w
@@ -96,7 +100,7 @@ func (s *State) View(now time.Time) View {
 		now = s.now
 	}
 	v := View{Now: now, Depth: s.depth, Soft: s.policy.Queue.Soft, Hard: s.policy.Queue.Hard,
-		InFlight: s.inFlight, Policy: s.policy.Digest(), Interval: s.drain.Interval, Resources: []ResourceView{}, Tenants: []TenantView{}}
+		InFlight: s.inFlight, Standby: s.standby, Policy: s.policy.Digest(), Interval: s.drain.Interval, Resources: []ResourceView{}, Tenants: []TenantView{}}
 	if it := s.eldestEligible(); it != nil {
 		v.OldestAge = Duration(now.Sub(it.arrival))
 	}
@@ -124,13 +128,16 @@ func (s *State) View(now time.Time) View {
 			v.Gates = append(v.Gates, gv)
 		}
 	}
+	if s.policy.Handover {
+		v.Handover = &HandoverView{Duration(s.handover.lead()), s.handover.Missed * 100 / 256}
+	}
 	v.Doubts = s.viewDoubts()
 	v.Leases = s.viewLeases()
 	return v
 }
 
 func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
-	tv := TenantView{TenantPolicy: t.TenantPolicy, Queued: t.queued, InFlight: t.inFlight}
+	tv := TenantView{TenantPolicy: t.TenantPolicy, Queued: t.queued, InFlight: t.inFlight, Standby: t.standby}
 	if t.pause != nil && !lapsed(t.pause, now) {
 		p := *t.pause
 		tv.Pause = &p
@@ -152,6 +159,8 @@ func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
 			}
 		}
 		tv.WaitingOn, tv.Resource = s.waitsOn(it)
+	} else if t.standby > 0 {
+		tv.WaitingOn = Standby
 	} else if t.queued > 0 {
 		if tv.WaitingOn = NotYet; t.held == t.queued {
 			tv.WaitingOn = Approval
@@ -160,9 +169,14 @@ func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {
 	return tv, true
 }
 
-// Leases lists leases by the IDs of their tasks: so many that come after one.
+// Leases lists leases, also announced ones, by the IDs of their tasks.
 func (s *State) Leases(after string, limit int) []LeaseView {
-	found := slices.DeleteFunc(s.leases(), func(it *item) bool { return it.req.Task <= after })
+	var found []*item
+	for _, it := range s.ordered() {
+		if it.promised() && it.req.Task > after {
+			found = append(found, it)
+		}
+	}
 	slices.SortFunc(found, func(a, b *item) int { return compare(a.req.Task, b.req.Task) })
 	out := []LeaseView{}
 	for _, it := range found[:max(0, min(len(found), limit))] {
@@ -189,7 +203,7 @@ func (s *State) viewLeases() []LeaseView {
 func (it *item) view() LeaseView {
 	due := it.due
 	if due.IsZero() {
-		due = it.granted.Add(it.leaseFor())
+		due = it.lease.Granted.Add(it.leaseFor())
 	}
 	return LeaseView{Lease: it.lease, Task: it.req.Task, Attempt: it.req.Attempt, Tenant: it.req.Tenant,
 		Agent: it.req.Agent, Operation: it.req.Operation, Cost: it.req.Cost, Due: due, Grace: it.grace}

@@ -27,6 +27,7 @@ func readBudget(s *section) admission.Policy {
 		if q := b.child("queue"); q != nil {
 			p.Queue = readQueue(q)
 		}
+		p.Handover = b.oneOf("handover", "on", "on", "off") == "on"
 		p.UnknownCeiling = int(b.whole("unknown_ceiling", 0, 1, admission.MaxUnknownCeiling))
 		b.done()
 	}

@@ -12,10 +12,12 @@ import (
 
 // EffectInput is one attempt.
 type EffectInput struct {
-	Tenant      string          `json:"tenant"`
-	Key         string          `json:"key"`
-	Attempt     int             `json:"attempt"`
-	Lease       string          `json:"lease"`
+	Tenant  string `json:"tenant"`
+	Key     string `json:"key"`
+	Attempt int    `json:"attempt"`
+	Lease   string `json:"lease"`
+	// After is the lease whose place this one takes; empty: it has its own.
+	After       string          `json:"after,omitempty"`
 	Budget      string          `json:"budget,omitempty"` // that granted it; empty: the worker does not report
 	ProviderKey string          `json:"provider_key"`
 	Operation   Operation       `json:"operation"`
@@ -62,6 +64,10 @@ type Outcome struct {
 	// Released tells that the worker has reported to the budget itself, so that
 	// the lease is back.
 	Released bool `json:"released,omitempty"`
+	// Successor is the announced lease that has begun in this attempt's place, and
+	// Waited how long its attempt had stood by.
+	Successor string   `json:"successor,omitempty"`
+	Waited    Duration `json:"waited,omitempty"`
 	// Lost tells that the worker may still be alive somewhere, so that its lease
 	// is held for one more heartbeat timeout.
 	Lost        bool      `json:"lost,omitempty"`
@@ -72,6 +78,10 @@ type Outcome struct {
 	SendBy      time.Time `json:"send_by,omitzero"`
 	Ended       time.Time `json:"ended,omitzero"`
 }
+
+// StandbyMissed is the reason of an attempt that stood by for a place which it
+// did not get: its task waits for the budget's next decision.
+const StandbyMissed = "standby_missed"
 
 // Evidence kinds.
 const (

@@ -36,7 +36,8 @@ func (in TaskInput) AdmissionRequest(op Operation, hash string, attempt int, not
 // Report is what a budget is told about an attempt that is over.
 func (o Outcome) Report(tenant, key string, attempt int) admission.Report {
 	return admission.Report{Task: TaskID(tenant, key), Attempt: attempt, Kind: admission.Released,
-		Class: o.Class, Reason: o.Reason, RetryAfter: o.RetryAfter, Cost: o.Cost}
+		Class: o.Class, Reason: o.Reason, RetryAfter: o.RetryAfter, Cost: o.Cost,
+		Successor: o.Successor, Waited: o.Waited}
 }
 
 // BudgetName is the pool that the task belongs to.

@@ -42,7 +42,8 @@ func changes(before, after admission.Policy) []change {
 
 // sections are the parts of a policy, and where the file has them.
 var sections = map[string]string{"resources": "budget.resources", "queue": "budget.queue", "default": "tenants.default",
-	"tenants": "tenants", "operations": "operations"}
+	"tenants": "tenants", "operations": "operations",
+	"handover": "budget.handover"}
 
 // limits are all values of a policy by their paths.
 func limits(p admission.Policy) map[string]string {
@@ -81,6 +82,8 @@ func flatten(all map[string]string, path string, v any) {
 		all[path] = v
 	case json.Number:
 		all[path] = v.String()
+	case bool:
+		all[path] = map[bool]string{true: "on", false: "off"}[v]
 	}
 }
 

@@ -50,6 +50,7 @@ func TestAdmissionCases(t *testing.T) {
 		{"P35 a gateway whose clock is off", testGatewayClock},
 		{"P31 a worker loses its lease while the provider works", testTwoRunners},
 		{"P31 a starved worker", testStarvedWorker},
+		{"places are handed over in a worker", testHandover},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)

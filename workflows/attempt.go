@@ -35,11 +35,11 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 	if t.began.IsZero() {
 		t.began = workflow.Now(ctx)
 	}
-	t.asked = false
+	t.asked, t.standing = false, lease.After != ""
 	if t.in.Logic < contract.LogicQuietGrant && !t.noted {
 		t.note(ctx, contract.PhaseLeased)
 	}
-	in := contract.EffectInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt, Lease: lease.ID, Budget: t.in.BudgetName(),
+	in := contract.EffectInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt, Lease: lease.ID, After: lease.After, Budget: t.in.BudgetName(),
 		ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Payload: t.in.Payload,
 		Hash: t.in.Hash, Deadline: t.in.Deadline}
 	var o contract.Outcome
@@ -172,6 +172,10 @@ func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.D
 func (t *task) frozen() (*ending, time.Duration) {
 	if !t.sent {
 		t.began = time.Time{}
+	}
+	if t.standing { // it has not had a place at all
+		t.leases--
+		return nil, 0
 	}
 	t.count(reasonFrozen)
 	return nil, 0

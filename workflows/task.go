@@ -67,7 +67,16 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		}
 		// 5. One attempt.
 		outcome := t.effect(ctx, *lease)
+		missed := lease.After != "" && outcome.Reason == contract.StandbyMissed
 		lease = nil
+		if missed { // it stood by for a place that it did not get: the budget decides anew
+			t.leases--
+			t.asked = true
+			if t.noted {
+				t.note(ctx, contract.PhaseAccepted)
+			}
+			continue
+		}
 		// 6. The lease goes back, with what is known.
 		t.release(ctx, outcome)
 		// 7. Decide: done, again, or find out.
@@ -102,6 +111,7 @@ type task struct {
 	began     time.Time // the first lease
 	noted     bool      // the phase attribute says more than accepted
 	stopped   bool      // the budget asked that this attempt be not dispatched
+	standing  bool      // the attempt has, or had, an announced lease only
 	disproved []int     // attempts whose absence was proven
 	doubted   bool      // the budget counts the task as one in doubt
 	asked     bool      // the budget was asked for this attempt, which has not begun
@@ -191,8 +201,12 @@ func (t *task) ticket(ctx workflow.Context) *admission.Lease {
 }
 
 func (t *task) request(ctx workflow.Context, notBefore *time.Time, admit bool) {
-	t.local(ctx, contract.RequestActivity, contract.RequestInput{Budget: t.in.BudgetName(), Request: contract.AttemptRequest{
-		Request: t.in.AdmissionRequest(t.op, t.in.Hash, t.attempt, notBefore), Admit: admit}})
+	r := t.in.AdmissionRequest(t.op, t.in.Hash, t.attempt, notBefore)
+	if t.stopped && t.standing && !t.sent { // it was called back before its turn came
+		since := workflow.GetInfo(ctx).WorkflowStartTime
+		r.Since = &since
+	}
+	t.local(ctx, contract.RequestActivity, contract.RequestInput{Budget: t.in.BudgetName(), Request: contract.AttemptRequest{Request: r, Admit: admit}})
 }
 
 // release reports an attempt, unless its worker has.

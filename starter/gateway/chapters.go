@@ -80,6 +80,11 @@ func (s *story) decided(d contract.Decision, at time.Time) {
 	if d.Lease != nil {
 		if !slices.Contains(s.leases, d.Lease.ID) {
 			s.leases = append(s.leases, d.Lease.ID)
+			if d.Lease.After != "" {
+				s.add(at, "standby", d.Attempt, s.budget(), fmt.Sprintf("lease %s as soon as lease %s has ended in its worker, after waiting %s",
+					d.Lease.ID, d.Lease.After, length(at.Sub(s.waitingSince))))
+				return
+			}
 			s.add(at, "leased", d.Attempt, s.budget(), fmt.Sprintf("lease %s, after waiting %s", d.Lease.ID, length(at.Sub(s.waitingSince))))
 		}
 		return
@@ -170,11 +175,20 @@ func (s *story) answered(a *attempt, o contract.Outcome, at time.Time) {
 	if !o.Ended.IsZero() {
 		when = o.Ended
 	}
+	if o.Reason == contract.StandbyMissed {
+		s.attempts = slices.DeleteFunc(s.attempts, func(o *attempt) bool { return o == a }) // it was none
+		s.add(when, "standby_missed", a.n, s.workerOf(a, o.Worker), "the lease ahead was not handed over: the budget decides anew")
+		return
+	}
 	s.finish(a, o.Class, o.Reason)
 	s.add(when, "answer", a.n, s.workerOf(a, o.Worker), outcomeText(o))
 	if o.Released {
 		s.returned = len(s.leases)
-		s.add(when, "lease_returned", a.n, a.worker, "told to "+s.budget()+" by the worker itself")
+		detail := "told to " + s.budget() + " by the worker itself"
+		if o.Successor != "" {
+			detail += ", handed over to lease " + o.Successor
+		}
+		s.add(when, "lease_returned", a.n, a.worker, detail)
 	}
 }
 

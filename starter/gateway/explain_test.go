@@ -72,6 +72,24 @@ func TestExplain(t *testing.T) {
 			s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Reference: "ch_1", Available: true, Attempts: 2,
 				Retries: []contract.Count{{Class: "worker_lost", N: 1}}})
 		}},
+		"handed_over": {status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, task: func(s *script) {
+			s.start(acmeInput())
+			standby := func(id, after string) contract.Decision {
+				return contract.Decision{Attempt: 1, Lease: &admission.Lease{ID: id, Granted: at(2), After: after}}
+			}
+			s.signal(contract.DecisionSignal, standby("l2", "l1"))
+			id := s.effect(1)
+			s.begin(id, "worker-1")
+			s.complete(id, contract.Outcome{Class: admission.NotDispatched, Reason: contract.StandbyMissed, Worker: "worker-1", Claimed: at(3), Ended: at(4)})
+			s.signal(contract.DecisionSignal, standby("l4", "l3"))
+			id = s.effect(1)
+			s.begin(id, "worker-1")
+			o := answer
+			o.Worker, o.Claimed, o.Dispatching, o.SendBy, o.Ended = "worker-1", at(11), at(12), at(20), at(13)
+			o.Released, o.Successor = true, "l5"
+			s.complete(id, o)
+			s.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Reference: "ch_1", Available: true, Attempts: 1})
+		}},
 		"waits": {status: open, task: func(s *script) { s.start(acmeInput()); s.noticed() }},
 		"waits_for_a_retry": {status: open, task: func(s *script) {
 			s.start(atOnce)
