@@ -74,7 +74,7 @@ func (c *Config) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolv
 		return contract.Resolved{}, err
 	}
 	pinned.Approval = approvalFor(op.Declared.Approval, payload)
-	return contract.Resolved{Operation: &pinned, Payload: payload, Hash: hash}, nil
+	return contract.Resolved{Operation: &pinned, Payload: payload, Hash: hash, Logic: contract.LogicNewest}, nil
 }
 
 // check is all that does not need the payload.

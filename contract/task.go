@@ -42,8 +42,12 @@ const (
 	// LogicQuietGrant: a grant is not noted in the phase attribute. The budget
 	// knows who holds a lease, and each note costs an event and a write of the index.
 	LogicQuietGrant = 1
+	// LogicProvenEnd: a task whose replays have told nothing is not said to have
+	// failed, or to be cancelled, before the attempt that was replayed is known to
+	// have had no effect.
+	LogicProvenEnd = 2
 	// LogicNewest is what a gateway sets.
-	LogicNewest = LogicQuietGrant
+	LogicNewest = LogicProvenEnd
 )
 
 // Ticket proves that a budget has admitted the task. It is valid only for a
@@ -60,6 +64,7 @@ type Resolved struct {
 	Payload   json.RawMessage `json:"payload,omitempty"` // canonical
 	Hash      string          `json:"hash,omitempty"`
 	Refused   string          `json:"refused,omitempty"` // why the input is invalid; the rest is empty
+	Logic     int             `json:"logic,omitempty"`   // for a start that names none
 }
 
 // Delivery states: did Headgate durably take the work?

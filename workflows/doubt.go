@@ -14,7 +14,7 @@ import (
 // reconcile finds out about a possible effect, as long as it takes.
 func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
 	t.note(ctx, contract.PhaseReconciling)
-	res, err := t.child(ctx, o)
+	res, err := t.child(ctx, t.attempt, o, o.Class != admission.Succeeded && t.replayable(ctx))
 	if err != nil {
 		// Only an operator's terminate, or a fault of ours, ends a child without a
 		// verdict. The doubt is not resolved by that: begin again.
@@ -26,6 +26,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	}
 	if res.Verdict != contract.VerdictReplay { // the replay's own answer ends that doubt
 		t.settled(ctx)
+		t.unproven = nil // all attempts have one key
 	}
 	t.version = max(t.version, res.Version)
 	t.result.Evidence = append(t.result.Evidence, res.Evidence...)
@@ -58,6 +59,9 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	case contract.VerdictReplay:
 		// The attempt limit was looked at before; cancelling comes too late.
 		t.count(reasonReplay)
+		if t.op.Replay.Class == contract.ReplayKeyed {
+			t.unproven = &unproven{t.attempt, o}
+		}
 		return nil, backoff(t.op.Retry, t.counted, contract.TaskID(t.in.Tenant, t.in.Key))
 	}
 	t.disproved = append(t.disproved, t.attempt)
@@ -68,15 +72,60 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	return t.again(ctx, reason, "it did not happen: "+last.Detail, o.RetryAfter.D())
 }
 
+// unproven is an attempt that may have had its effect, and was replayed. The
+// answer to a replay is the answer to it; without one the doubt is as it was.
+type unproven struct {
+	attempt int
+	outcome contract.Outcome
+}
+
+// prove finds out about an attempt whose replays have told nothing, before the
+// task ends as if it had had no effect: by look-ups, or by a person.
+func (t *task) prove(ctx workflow.Context, e ending) ending {
+	for t.unproven != nil {
+		doubt := *t.unproven
+		t.note(ctx, contract.PhaseReconciling)
+		res, err := t.child(ctx, doubt.attempt, doubt.outcome, false)
+		if err != nil { // as in reconcile
+			workflow.GetLogger(ctx).Error("reconciliation ended without a verdict", "attempt", doubt.attempt, "error", err)
+			dctx, _ := workflow.NewDisconnectedContext(ctx)
+			_ = workflow.Sleep(dctx, time.Minute)
+			t.version++
+			continue
+		}
+		t.unproven = nil
+		t.version = max(t.version, res.Version)
+		t.result.Evidence = append(t.result.Evidence, res.Evidence...)
+		t.countedTwice(ctx, res.Evidence)
+		last := contract.Evidence{}
+		if n := len(res.Evidence); n > 0 {
+			last = res.Evidence[n-1]
+		}
+		switch {
+		case res.Verdict == contract.VerdictHappened:
+			t.result.Reference, t.result.Result = last.Reference, last.Result
+			t.result.Available = len(last.Result) > 0
+			t.hadEffect(doubt.attempt)
+			return ending{phase: contract.PhaseSucceeded}
+		case res.Verdict == contract.VerdictFailed && last.Kind == contract.EvidenceCancel:
+			return ending{contract.PhaseFailed, reasonCalledOff, join("the provider cancelled it", last.Detail)}
+		case res.Verdict == contract.VerdictFailed:
+			return ending{contract.PhaseFailed, "resolved_failed", last.Detail}
+		}
+		t.disproved = append(t.disproved, doubt.attempt)
+	}
+	return e
+}
+
 // child runs the reconciliation and passes on to it what the task is told.
-func (t *task) child(ctx workflow.Context, o contract.Outcome) (contract.ReconcileResult, error) {
+func (t *task) child(ctx workflow.Context, attempt int, o contract.Outcome, replayable bool) (contract.ReconcileResult, error) {
 	dctx, _ := workflow.NewDisconnectedContext(ctx)
-	id := contract.ReconcileID(t.in.Tenant, t.in.Key, t.attempt)
+	id := contract.ReconcileID(t.in.Tenant, t.in.Key, attempt)
 	run := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(dctx, reconcileOptions(id)), contract.ReconcileWorkflow,
-		contract.ReconcileInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: t.attempt,
+		contract.ReconcileInput{Tenant: t.in.Tenant, Key: t.in.Key, Attempt: attempt,
 			ProviderKey: contract.ProviderKey(t.in.Tenant, t.in.Key), Operation: t.op, Hash: t.in.Hash,
 			Outcome: o, FirstSent: t.firstSent, Budget: t.in.Budget, Version: t.version + 1, Agent: t.in.Agent, Decided: t.decided(),
-			Replayable: o.Class != admission.Succeeded && t.replayable(ctx)})
+			Replayable: replayable})
 	for t.unknown.ReceiveAsync(nil) { // of an earlier attempt
 	}
 	for {

@@ -114,6 +114,7 @@ type task struct {
 	standing  bool      // the attempt has, or had, an announced lease only
 	disproved []int     // attempts whose absence was proven
 	doubted   bool      // the budget counts the task as one in doubt
+	unproven  *unproven // the latest attempt that was replayed and may have had its effect
 	asked     bool      // the budget was asked for this attempt, which has not begun
 	version   int       // of the last reconciliation
 	result    contract.TaskResult
@@ -154,6 +155,7 @@ func (t *task) resolve(ctx workflow.Context) string {
 		return r.Refused
 	}
 	t.op, t.in.Payload, t.in.Hash = *r.Operation, r.Payload, r.Hash
+	t.in.Logic = max(t.in.Logic, r.Logic)
 	return ""
 }
 
@@ -343,6 +345,10 @@ func (t *task) succeed(o contract.Outcome) {
 
 // end closes the task. It is the only way out.
 func (t *task) end(ctx workflow.Context, phase contract.Phase, reason, detail string) (contract.TaskResult, error) {
+	if t.in.Logic >= contract.LogicProvenEnd && phase != contract.PhaseSucceeded {
+		e := t.prove(ctx, ending{phase, reason, detail})
+		phase, reason, detail = e.phase, e.reason, e.detail
+	}
 	if known := t.leftovers(ctx, phase); known != phase {
 		phase, reason, detail = known, "", ""
 	}
