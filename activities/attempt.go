@@ -44,6 +44,11 @@ func (a *attempt) standBy(ctx context.Context, giveUp context.CancelCauseFunc) e
 	if a.in.After == "" {
 		return nil
 	}
+	if a.in.Deadline != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, *a.in.Deadline, errDeadline)
+		defer cancel()
+	}
 	defer a.pulse.keep(ctx, func(_ answer, why error) { giveUp(why) })()
 	return a.places.stand(ctx, a.in.After, a.in.Lease, a.in.Operation)
 }

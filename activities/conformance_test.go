@@ -44,7 +44,9 @@ var cases = []struct {
 }{
 	{"an announced lease begins when the one ahead has ended", func(t *testing.T, tr *trial) {
 		tr.input.After = "ahead"
-		tr.effects.once.Do(func() { tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), &places{now: tr.server.now} })
+		tr.effects.once.Do(func() {
+			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), &places{now: tr.server.now}
+		})
 		tr.effects.places.hold("ahead")
 		tr.start()
 		require.Eventually(t, func() bool {
@@ -64,8 +66,20 @@ var cases = []struct {
 	{"an announced lease that is not handed over", func(t *testing.T, tr *trial) {
 		tr.input.After = "elsewhere"
 		tr.run()
-		tr.undone(t, admission.NotDispatched, contract.StandbyMissed)
+		tr.undone(t, admission.NotDispatched, contract.StandbyLate)
 		require.False(t, tr.got.Released, "the budget decides about it")
+	}},
+	{"the deadline passes while it stands by", func(t *testing.T, tr *trial) {
+		deadline := time.Now().Add(50 * time.Millisecond)
+		tr.input.After, tr.input.Deadline = "ahead", &deadline
+		tr.effects.once.Do(func() {
+			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), &places{now: tr.server.now}
+		})
+		tr.effects.places.hold("ahead")
+		tr.run()
+		tr.undone(t, admission.NotDispatched, "deadline_passed")
+		successor, _ := tr.effects.places.end("ahead", true)
+		require.Empty(t, successor)
 	}},
 	{"happy path", func(t *testing.T, tr *trial) {
 		start := time.Now()

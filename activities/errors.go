@@ -61,6 +61,7 @@ var (
 	errNoTime    = errors.New("not_enough_time") // the attempt ends before the effect could
 	errTooLate   = errors.New("send_by_passed")  // the first byte would leave after the send-by time
 	errMissed    = errors.New(contract.StandbyMissed)
+	errLate      = errors.New(contract.StandbyLate)
 	errSent      = errors.New("already_sent")      // one attempt, one effect
 	errDeadline  = errors.New("deadline_passed")   // the task's own deadline
 	errHash      = errors.New("payload_hash")      // the payload is not the one that was accepted
@@ -72,7 +73,7 @@ var (
 
 // known tells that the error is one of the above, so that its text is a reason.
 func known(err error) bool {
-	for _, e := range []error{errFenced, errCancelled, errStopping, errMissed, errNoTime, errTooLate, errSent,
+	for _, e := range []error{errFenced, errCancelled, errStopping, errMissed, errLate, errNoTime, errTooLate, errSent,
 		errDeadline, errHash, errPanic, errPrepare, errType, errOperation} {
 		if errors.Is(err, e) {
 			return true

@@ -153,9 +153,9 @@ func (p *places) stand(ctx context.Context, ahead, lease string, op contract.Ope
 		case <-here:
 			here, late = nil, nil
 		case <-late:
-			return p.leave(at, me, errMissed)
+			return p.leave(at, me, errLate)
 		case <-most.C:
-			return p.leave(at, me, errMissed)
+			return p.leave(at, me, errLate)
 		case <-ctx.Done():
 			return p.leave(at, me, whyDone(ctx))
 		}
@@ -173,7 +173,7 @@ func (p *places) leave(at *place, me *standby, why error) error {
 	select {
 	case pass := <-me.told:
 		if pass {
-			if why == errMissed {
+			if why == errLate {
 				return nil
 			}
 		}

@@ -63,7 +63,7 @@ func TestPlaces(t *testing.T) {
 		p.hold("a")
 		p.end("a", true)
 		require.ErrorIs(t, p.stand(ctx, "a", "b", op), errMissed)
-		require.ErrorIs(t, p.stand(ctx, "elsewhere", "b", op), errMissed)
+		require.ErrorIs(t, p.stand(ctx, "elsewhere", "b", op), errLate)
 	})
 	t.Run("only one follows", func(t *testing.T) {
 		p := &places{now: time.Now}

@@ -277,6 +277,10 @@ func (s *State) Report(now time.Time, r Report) {
 	if it == nil || r.Ticket != "" && r.Ticket != it.ticket {
 		return
 	}
+	if r.Kind == Declined {
+		s.decline(it)
+		return
+	}
 	real := r.Cost
 	switch {
 	case len(real) > 0:

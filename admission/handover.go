@@ -321,6 +321,18 @@ func (s *State) refund(it *item, real []Cost) {
 	it.charge = 0
 }
 
+// decline puts a standby back whose attempt has given up while the one ahead goes
+// on: others need not wait for that one, nor does it.
+func (s *State) decline(it *item) {
+	if it.stand != standby {
+		return
+	}
+	s.handover.learn(false, s.now.Sub(it.lease.Granted), 0)
+	s.unfollow(it)
+	s.stepBack(it)
+	s.refresh(it.tenant)
+}
+
 // callBack stops what may not follow any more, after something was closed.
 func (s *State) callBack() {
 	if !s.recheck {

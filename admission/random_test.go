@@ -194,6 +194,9 @@ func (w *world) finish(it *item) {
 		rep.Cost = []Cost{{"tokens", w.rng.Int63n(120)}}
 	}
 	switch next := it.successor; {
+	case it.stand == standby && w.rng.Intn(3) == 0: // it has given up standing by
+		w.s.Report(w.now, Report{Task: it.req.Task, Attempt: it.req.Attempt, Kind: Declined})
+		return
 	case it.stand == standby:
 		rep.Class, rep.Grace, rep.Cost = []Class{NotDispatched, Succeeded}[w.rng.Intn(2)], 0, nil // cancelled, or its report came before the one ahead
 	case next != nil && w.rng.Intn(4) > 0:

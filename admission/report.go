@@ -3,6 +3,7 @@ package admission
 // Report kinds.
 const (
 	Released  = "released"  // the attempt is over, the lease comes back
+	Declined  = "declined"  // it stood by in vain, and waits again; nothing else is meant by it
 	Withdrawn = "withdrawn" // the task no longer wants this attempt, leased or not
 	Resolved  = "resolved"  // the task is no longer in doubt, whatever the attempt
 )

@@ -83,6 +83,10 @@ type Outcome struct {
 // did not get: its task waits for the budget's next decision.
 const StandbyMissed = "standby_missed"
 
+// StandbyLate is the reason of one that gave up standing by, while the lease ahead
+// goes on or is not in its worker: its task says so to the budget.
+const StandbyLate = "standby_late"
+
 // Evidence kinds.
 const (
 	EvidenceLookup   = "lookup"   // a probe asked the provider

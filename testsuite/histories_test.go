@@ -17,6 +17,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"headgate/admission"
+	"headgate/contract"
 )
 
 // historyFolder has a folder for each type of workflow.
@@ -126,6 +129,8 @@ const (
 	markFailed    = "failed"
 	markCancelled = "cancelled"
 	markOpen      = "open"
+	markStandby   = "stands by"   // was told to take the place of another task
+	markHanded    = "handed over" // a report that names a successor
 )
 
 // marks is the story of a history in words: how it began, each activity that was
@@ -149,7 +154,17 @@ func marks(h *history.History) []string {
 				out = append(out, local.ActivityType)
 			}
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-			out = append(out, e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName())
+			a := e.GetWorkflowExecutionSignaledEventAttributes()
+			out = append(out, a.GetSignalName())
+			var told contract.Decision
+			if a.GetSignalName() == contract.DecisionSignal && first(a.GetInput(), &told) && told.Lease != nil && told.Lease.After != "" {
+				out = append(out, markStandby)
+			}
+			var batch contract.ReportBatch
+			if a.GetSignalName() == contract.ReportSignal && first(a.GetInput(), &batch) &&
+				slices.ContainsFunc(batch.Reports, func(r admission.Report) bool { return r.Successor != "" }) {
+				out = append(out, markHanded)
+			}
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 			out = append(out, e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput().GetName())
 		case enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:

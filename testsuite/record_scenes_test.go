@@ -73,6 +73,7 @@ func scenes(t *testing.T) []scene {
 		pathScene(t),
 		waitScene(t),
 		pauseScene(t),
+		handoverScene(t),
 		freezeScene(t),
 		auditScene(t),
 		directScene(t),
@@ -216,6 +217,35 @@ func pauseScene(t *testing.T) scene {
 		},
 		Ends: []drill.End{{Keys: keys, Phase: contract.PhaseSucceeded, Effects: 1}},
 	}}
+}
+
+// handoverScene hands one slot over from task to task, in the one worker that is
+// left.
+func handoverScene(t *testing.T) scene {
+	const tenant = "a14" // one at a time
+	keys := []string{"place1", "place2", "place3", "place4"}
+	return scene{
+		Case: drill.Case{
+			ID: "handover", Title: "a slot passes from task to task",
+			Play: func(ctx context.Context, s *drill.Scene) error {
+				s.Workers[1].Kill()
+				for _, key := range keys {
+					require.NoError(t, s.FaultAs(ctx, tenant, key, provider.Fault{Kind: provider.Slow, Delay: provider.Duration(1500 * time.Millisecond)}))
+				}
+				for _, key := range keys {
+					require.NoError(t, s.SubmitAs(ctx, tenant, key, "charge", admission.Normal))
+				}
+				for _, key := range keys {
+					require.NoError(t, s.UntilAs(ctx, tenant, key, contract.PhaseSucceeded))
+				}
+				return nil
+			},
+			Ends: []drill.End{{Tenant: tenant, Keys: keys, Phase: contract.PhaseSucceeded, Effects: 1}},
+		},
+		records: []recording{
+			{"task/stood-by", contract.TaskID(tenant, keys[1]), []string{markFirst, markStandby, "effect", markSucceeded}},
+		},
+	}
 }
 
 // directScene starts tasks with a plain client, and one whose ticket has lapsed

@@ -43,6 +43,8 @@ var budgetRuns = []recording{
 		[]string{markContinued, "freeze", "stop-attempts", "freeze", markNew}},
 	{"budget/handed-on", contract.BudgetID(contract.DefaultBudget),
 		[]string{markContinued, "deliver", "admit", "report", markNew}},
+	{"budget/places-handed-over", contract.BudgetID(contract.DefaultBudget),
+		[]string{markContinued, "deliver", markHanded, markNew}},
 	{"budget/holders-inspected", contract.BudgetID(contract.DefaultBudget),
 		[]string{markContinued, "admit", "audit", markNew}},
 	{"budget/open", contract.BudgetID(contract.DefaultBudget),

@@ -37,6 +37,28 @@ func TestStandbyMissed(t *testing.T) {
 	require.Len(t, s.reports, 1, "of the attempt that was made")
 }
 
+// One that has given up by itself says so, and nothing more.
+func TestStandbyDeclined(t *testing.T) {
+	s := newStage(t)
+	s.asked = func(contract.AttemptRequest) {
+		s.SignalWorkflow(contract.DecisionSignal, contract.Decision{Attempt: 1, Lease: &admission.Lease{ID: "l2", After: "l1"}})
+	}
+	s.outcome = func(n int) (contract.Outcome, error) {
+		if n == 1 {
+			s.RegisterDelayedCallback(func() { s.grant(1) }, time.Minute)
+			return contract.Outcome{Class: admission.NotDispatched, Reason: contract.StandbyLate}, nil
+		}
+		return succeeded()
+	}
+	in := input(operation())
+	in.Ticket, in.Logic = nil, contract.LogicNewest
+	res := s.run(in)
+	require.Equal(t, contract.PhaseSucceeded, res.Phase)
+	require.Equal(t, 1, res.Attempts)
+	require.Len(t, s.reports, 2)
+	require.Equal(t, []string{admission.Declined, admission.Released}, []string{s.reports[0].Kind, s.reports[1].Kind})
+}
+
 // A task on standby that is called back goes into the queue again where it was.
 func TestStandbyIsCalledBack(t *testing.T) {
 	s := newStage(t)

@@ -67,11 +67,15 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		}
 		// 5. One attempt.
 		outcome := t.effect(ctx, *lease)
-		missed := lease.After != "" && outcome.Reason == contract.StandbyMissed
+		missed := lease.After != "" && (outcome.Reason == contract.StandbyMissed || outcome.Reason == contract.StandbyLate)
 		lease = nil
 		if missed { // it stood by for a place that it did not get: the budget decides anew
 			t.leases--
 			t.asked = true
+			if outcome.Reason == contract.StandbyLate {
+				t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
+					Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Declined}})
+			}
 			if t.noted {
 				t.note(ctx, contract.PhaseAccepted)
 			}

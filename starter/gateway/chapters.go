@@ -175,9 +175,9 @@ func (s *story) answered(a *attempt, o contract.Outcome, at time.Time) {
 	if !o.Ended.IsZero() {
 		when = o.Ended
 	}
-	if o.Reason == contract.StandbyMissed {
+	if o.Reason == contract.StandbyMissed || o.Reason == contract.StandbyLate {
 		s.attempts = slices.DeleteFunc(s.attempts, func(o *attempt) bool { return o == a }) // it was none
-		s.add(when, "standby_missed", a.n, s.workerOf(a, o.Worker), "the lease ahead was not handed over: the budget decides anew")
+		s.add(when, o.Reason, a.n, s.workerOf(a, o.Worker), "the lease ahead was not handed over: the budget decides anew")
 		return
 	}
 	s.finish(a, o.Class, o.Reason)
