@@ -16,8 +16,10 @@ func TestAFrozenOperationGetsNoLease(t *testing.T) {
 		}
 		w.s.Freeze(w.now, "op0", &Freeze{Actor: "ann"})
 		before := map[attempt]bool{}
-		for _, it := range w.s.leases() {
-			before[it.key()] = true
+		for _, it := range w.s.ordered() {
+			if it.promised() { // who stands by is asked to stop, and counts when it went in that moment
+				before[it.key()] = true
+			}
 		}
 		for range 150 {
 			w.step()
