@@ -19,6 +19,7 @@ import (
 // back who stands by; a killed worker takes nobody's place with it.
 func testHandover(ctx context.Context, t *testing.T, h *house) {
 	const limit, tasks = 4, 14
+	h.Workers[1].Kill() // what one worker holds is handed over in it
 	h.hold(ctx, t)
 	key := func(i int) string { return fmt.Sprintf("k%d", i) }
 	tenant := func(i int) string { return fmt.Sprintf("handover-%d", i%2) }
@@ -54,6 +55,7 @@ func testHandover(ctx context.Context, t *testing.T, h *house) {
 			return err == nil && view.InFlight > 0
 		})
 	}
+	require.NoError(t, h.Workers[1].Start(ctx))
 	h.Workers[0].Kill()
 
 	handed := 0

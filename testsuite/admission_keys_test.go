@@ -255,6 +255,6 @@ func testDecisionAgain(ctx context.Context, t *testing.T, h *house) {
 	}
 	other, err := send(ctx, h.World, http.MethodPost, path, nil, word("guessed"))
 	require.NoError(t, err)
-	require.Equal(t, http.StatusConflict, other.status, "%s", other.body)
+	require.Equal(t, http.StatusUnprocessableEntity, other.status, "%s", other.body)
 	h.once(ctx, t, tenant, "k")
 }

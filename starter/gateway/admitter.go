@@ -20,8 +20,10 @@ const (
 	maxBatch = 256
 	// maxWaiting bounds the requests that wait for an update to come back.
 	maxWaiting = 16 * maxBatch
-	// admitTimeout bounds one admit update, retries of the client included.
-	admitTimeout = 5 * time.Second
+	// admitTimeout bounds one admit update, retries of the client included. It is
+	// longer than the five seconds after which the server hands an update out once
+	// more whose worker task was lost.
+	admitTimeout = 8 * time.Second
 )
 
 var errGatewayBusy = errors.New("too many requests wait for the budget")
