@@ -140,7 +140,7 @@ func TestImportsFollowTheRings(t *testing.T) {
 
 // What tests with is imported by none, but for the commands that start it.
 func TestOnlyTheDrillImportsTheTestsuite(t *testing.T) {
-	may := []string{"bench.go", "dev.go", "drill.go", "provider.go"}
+	may := []string{"bench.go", "chaos.go", "dev.go", "drill.go", "provider.go"}
 	for _, p := range list(t) {
 		name, ours := own(p.ImportPath)
 		if !ours || covers("testsuite", name) {

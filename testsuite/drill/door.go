@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"headgate/admission"
 	"headgate/contract"
@@ -37,6 +38,11 @@ func (d *Door) Submit(ctx context.Context, key string, r contract.SubmitRequest)
 // Task is the state of one task; Status is 404 if there is none.
 func (d *Door) Task(ctx context.Context, tenant, key string) (Answer, error) {
 	return d.call(ctx, http.MethodGet, taskPath(tenant, key), nil, nil)
+}
+
+// Await is Task once the task has ended, or when the time is up.
+func (d *Door) Await(ctx context.Context, tenant, key string, wait time.Duration) (Answer, error) {
+	return d.call(ctx, http.MethodGet, taskPath(tenant, key)+"?wait="+wait.String(), nil, nil)
 }
 
 // Resolve decides an unknown outcome.

@@ -91,7 +91,7 @@ func TestAProcessIsKilledPausedAndStartedAgain(t *testing.T) {
 	for range 2 {
 		require.NoError(t, p.Start(ctx))
 		require.NoError(t, until(ctx, "it ticks", func(context.Context) (bool, error) { return strings.Contains(p.Tail(1), "tick"), nil }))
-		require.NoError(t, p.lost())
+		require.NoError(t, p.Lost())
 		require.NoError(t, p.Pause(ctx))
 		still, err := standsStill(p.run.pid)
 		require.NoError(t, err)
@@ -101,11 +101,11 @@ func TestAProcessIsKilledPausedAndStartedAgain(t *testing.T) {
 		require.NoError(t, until(ctx, "it goes on", func(context.Context) (bool, error) { return p.Tail(1000) != before, nil }))
 		p.Kill()
 		require.False(t, p.running())
-		require.NoError(t, p.lost(), "killed by us is not lost")
+		require.NoError(t, p.Lost(), "killed by us is not lost")
 	}
 	p.args = []string{"-c", "echo broken; exit 3"}
 	err := p.Start(ctx)
 	require.ErrorContains(t, err, "exit status 3")
-	require.ErrorContains(t, p.lost(), "ended by itself")
+	require.ErrorContains(t, p.Lost(), "ended by itself")
 	require.Equal(t, "broken", p.Tail(1))
 }

@@ -188,8 +188,8 @@ func (p *Process) running() bool {
 	}
 }
 
-// lost is an error if the process ended without having been killed.
-func (p *Process) lost() error {
+// Lost is an error if the process ended without having been killed.
+func (p *Process) Lost() error {
 	p.mu.Lock()
 	r, expected := p.run, p.expected
 	p.mu.Unlock()
@@ -211,6 +211,16 @@ func (p *Process) heal(ctx context.Context) error {
 		return p.Continue()
 	}
 	return nil
+}
+
+// PID is the number of the present run, or of the last; 0: there was none.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil {
+		return 0
+	}
+	return p.run.pid
 }
 
 // Tail is the end of the log.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,32 +32,51 @@ const placeholder = "http://provider.invalid"
 // one slot is stuck has one poll left, no more, to swallow another task.
 const slots = 2
 
-// World is a whole Headgate on this machine: Temporal server, provider, gateway,
-// control worker and two workers for effects, each a real process.
+// World is a whole Headgate on this machine: Temporal server, provider, gateways,
+// control workers and workers for effects, each a real process.
 type World struct {
 	Dir      string // data and logs
 	Program  string // headgate
-	Door     *Door
+	Door     *Door  // of the first gateway
+	Doors    []*Door
 	Provider provider.Witness
 
 	Server   *Process
-	Third    *Process // the provider
-	Gateway  *Process
-	Control  *Process
+	Third    *Process   // the provider
+	Gateway  *Process   // the first
+	Control  *Process   // the first
+	Gateways []*Process // as the doors
+	Controls []*Process
 	Workers  []*Process
 	all      []*Process // in the order of starting
 	upstream string
 }
 
-// NewWorld starts a world with its data in a new folder below parent ("" is the
-// system's own), and waits until it serves.
+// Layout is what a world is made of.
+type Layout struct {
+	// Declaration is the configuration, in which http://provider.invalid stands
+	// for the provider.
+	Declaration string
+	Gateways    int // at least 1, as of the next two
+	Controls    int
+	Workers     int
+	Slots       int // of each worker
+}
+
+// NewWorld starts the drill's own world with its data in a new folder below
+// parent ("" is the system's own), and waits until it serves.
 func NewWorld(ctx context.Context, parent string, b Binaries) (*World, error) {
+	return NewWorldOf(ctx, parent, b, Layout{Declaration: declaration, Gateways: 1, Controls: 1, Workers: 2, Slots: slots})
+}
+
+// NewWorldOf is NewWorld for another layout.
+func NewWorldOf(ctx context.Context, parent string, b Binaries, l Layout) (*World, error) {
 	dir, err := os.MkdirTemp(parent, "headgate-drill-")
 	if err != nil {
 		return nil, err
 	}
 	w := &World{Dir: dir, Program: b.Headgate}
-	if err := w.plan(b); err != nil {
+	if err := w.plan(b, l); err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -69,22 +89,18 @@ func NewWorld(ctx context.Context, parent string, b Binaries) (*World, error) {
 }
 
 // plan lays out every process: ports, proxies and command lines.
-func (w *World) plan(b Binaries) error {
-	ports, err := FreePorts(3)
+func (w *World) plan(b Binaries, l Layout) error {
+	ports, err := FreePorts(2 + l.Gateways)
 	if err != nil {
 		return err
 	}
 	w.upstream = "127.0.0.1:" + ports[0]
 	third := "127.0.0.1:" + ports[1]
-	door := "127.0.0.1:" + ports[2]
 	witness := &provider.Client{URL: "http://" + third, HTTP: &http.Client{Transport: &http.Transport{}}}
 	w.Provider = witness
-	// A new connection for each request: net/http repeats requests with a key on a
-	// connection that broke, and the drill must see every broken one.
-	w.Door = &Door{URL: "http://" + door, HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}}
 
 	file := filepath.Join(w.Dir, "headgate.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(declaration, placeholder, witness.URL)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(l.Declaration, placeholder, witness.URL)), 0o600); err != nil {
 		return err
 	}
 
@@ -97,30 +113,54 @@ func (w *World) plan(b Binaries) error {
 		return err
 	})
 
-	w.Control, err = w.client("control", b.Headgate, file, "worker", "--role", "control")
-	if err != nil {
-		return err
+	for i := range l.Controls {
+		control, err := w.client(numbered("control", i, l.Controls), b.Headgate, file, "worker", "--role", "control")
+		if err != nil {
+			return err
+		}
+		control.ready = polling(control, proxy.WorkflowPoll(proxy.Before, contract.ControlQueue))
+		w.Controls = append(w.Controls, control)
 	}
-	w.Control.ready = polling(w.Control, proxy.WorkflowPoll(proxy.Before, contract.ControlQueue))
-
-	w.Gateway, err = w.client("gateway", b.Headgate, file, "gateway", "--listen", door)
-	if err != nil {
-		return err
+	for i := range l.Gateways {
+		if err := w.gateway(numbered("gateway", i, l.Gateways), b.Headgate, file, "127.0.0.1:"+ports[2+i]); err != nil {
+			return err
+		}
 	}
-	w.Gateway.ready = asking("the gateway shows the queue", func(ctx context.Context) error {
-		_, err := w.Door.Queue(ctx)
-		return err
-	})
-
-	for _, name := range []string{"worker-1", "worker-2"} {
-		worker, err := w.client(name, b.Headgate, file, "worker", "--role", "http", "--slots", strconv.Itoa(slots))
+	for i := range l.Workers {
+		worker, err := w.client(fmt.Sprintf("worker-%d", i+1), b.Headgate, file, "worker", "--role", "http", "--slots", strconv.Itoa(l.Slots))
 		if err != nil {
 			return err
 		}
 		worker.ready = polling(worker, proxy.ActivityPoll(proxy.Before, contract.EffectsQueue("http")))
 		w.Workers = append(w.Workers, worker)
 	}
+	w.Door, w.Gateway, w.Control = w.Doors[0], w.Gateways[0], w.Controls[0]
 	return nil
+}
+
+// gateway lays out one gateway and its door.
+func (w *World) gateway(name, program, file, listen string) error {
+	p, err := w.client(name, program, file, "gateway", "--listen", listen)
+	if err != nil {
+		return err
+	}
+	// A new connection for each request: net/http repeats requests with a key on a
+	// connection that broke, and the drill must see every broken one.
+	door := &Door{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}}
+	p.ready = asking("the "+name+" shows the queue", func(ctx context.Context) error {
+		_, err := door.Queue(ctx)
+		return err
+	})
+	w.Gateways, w.Doors = append(w.Gateways, p), append(w.Doors, door)
+	return nil
+}
+
+// numbered is the name of one of several processes, or of the only one.
+func numbered(name string, i, of int) string {
+	if of == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
 // NewServer is an embedded Temporal server with its data and log in dir. It is
@@ -155,9 +195,9 @@ func (w *World) start(ctx context.Context) error {
 	if err := together(ctx, w.Server.Start, w.Third.Start); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{w.Control.Start, w.Gateway.Start}
-	for _, worker := range w.Workers {
-		steps = append(steps, worker.Start)
+	var steps []func(context.Context) error
+	for _, p := range slices.Concat(w.Controls, w.Gateways, w.Workers) {
+		steps = append(steps, p.Start)
 	}
 	return together(ctx, steps...)
 }
@@ -183,7 +223,7 @@ func (w *World) Heal(ctx context.Context) error {
 func (w *World) Lost() error {
 	var errs []error
 	for _, p := range w.all {
-		errs = append(errs, p.lost())
+		errs = append(errs, p.Lost())
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,182 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"headgate/testsuite/drill"
+)
+
+// death is a worker's end by SIGKILL.
+type death struct {
+	pid int
+	at  time.Time
+}
+
+// outage is a time in which a process did not serve.
+type outage struct {
+	process  string
+	from, to time.Time
+}
+
+// strike plays the plan's strikes, each when its number of tasks has been
+// accepted. Strikes of different processes overlap, those of one do not.
+func (r *run) strike(ctx context.Context) {
+	busy := map[*drill.Process]*sync.Mutex{}
+	for _, p := range r.processes() {
+		busy[p] = &sync.Mutex{}
+	}
+	var all sync.WaitGroup
+	for _, s := range r.plan.Strikes {
+		if r.waitAccepted(ctx, s.After) != nil {
+			break
+		}
+		p := r.named(s.Process)
+		all.Go(func() {
+			busy[p].Lock()
+			defer busy[p].Unlock()
+			if ctx.Err() == nil {
+				r.hit(ctx, p, s)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// hit is one strike, up to the moment when the process serves again.
+func (r *run) hit(ctx context.Context, p *drill.Process, s Strike) {
+	if err := p.Lost(); err != nil {
+		r.fault(err)
+	}
+	r.say("%s for %s", s.kind(), s.For)
+	down := outage{process: p.Name, from: time.Now()}
+	if s.Stop {
+		if err := p.Pause(ctx); err != nil {
+			r.fault(err)
+		}
+	} else {
+		pid := p.PID()
+		p.Kill()
+		if slices.Contains(r.Workers, p) {
+			r.mu.Lock()
+			r.deaths = append(r.deaths, death{pid, time.Now()})
+			r.mu.Unlock()
+		}
+	}
+	after(ctx, s.For)
+	err := p.Continue
+	if !s.Stop {
+		err = func() error { return r.restart(ctx, p) }
+	}
+	r.fault(err())
+	down.to = time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages = append(r.outages, down)
+	r.strikes = append(r.strikes, s.kind())
+}
+
+// restart starts a process again and again, as a supervisor would: it may not
+// come up while Temporal is down.
+func (r *run) restart(ctx context.Context, p *drill.Process) error {
+	for {
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		err := p.Start(limited)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		p.Kill()
+		after(ctx, 200*time.Millisecond)
+	}
+}
+
+// revive brings to life what is not.
+func (r *run) revive(ctx context.Context) error {
+	if err := r.Heal(ctx); err != nil {
+		return fmt.Errorf("bringing everything back to life: %w", err)
+	}
+	return nil
+}
+
+func (r *run) processes() []*drill.Process {
+	return slices.Concat([]*drill.Process{r.Server}, r.Gateways, r.Controls, r.Workers)
+}
+
+func (r *run) named(name string) *drill.Process {
+	i := slices.IndexFunc(r.processes(), func(p *drill.Process) bool { return p.Name == name })
+	return r.processes()[i] // the plan names no other
+}
+
+// waitAccepted waits until n tasks have been accepted.
+func (r *run) waitAccepted(ctx context.Context, n int) error {
+	for {
+		r.mu.Lock()
+		have, moved := r.accepted, r.moved
+		r.mu.Unlock()
+		if have >= n {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// disturbed tells whether Temporal, or every control worker at once, did not
+// serve at some moment between two times.
+func (r *run) disturbed(from, to time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var controls []outage
+	for _, o := range r.outages {
+		if o.to.Before(from) || o.from.After(to) {
+			continue
+		}
+		if o.process == r.Server.Name {
+			return true
+		}
+		if strings.HasPrefix(o.process, "control") {
+			controls = append(controls, o)
+		}
+	}
+	// Each of two down at some moment is near enough to both: work that was given
+	// to one when it died waits for its own time-out.
+	return len(controls) > 0
+}
+
+// after waits for a time of the plan.
+func after(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// sample watches the budget while the run goes on: never more leases than the
+// limit.
+func (r *run) sample(ctx context.Context) {
+	for r.waiting() && ctx.Err() == nil {
+		view, err := r.Doors[0].Queue(ctx)
+		if err == nil && view.InFlight > capacity {
+			r.fault(errors.New(fmt.Sprint("the budget has granted ", view.InFlight, " leases, the limit is ", capacity)))
+		}
+		after(ctx, 500*time.Millisecond)
+	}
+}
+
+// waiting tells whether tasks have yet to be accepted.
+func (r *run) waiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accepted < len(r.tasks)
+}
