@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,9 +49,7 @@ func (r *run) strike(ctx context.Context) {
 
 // hit is one strike, up to the moment when the process serves again.
 func (r *run) hit(ctx context.Context, p *drill.Process, s Strike) {
-	if err := p.Lost(); err != nil {
-		r.fault(err)
-	}
+	r.fault(p.Lost())
 	r.say("%s for %s", s.kind(), s.For)
 	down := outage{process: p.Name, from: time.Now()}
 	if s.Stop {
@@ -96,10 +93,16 @@ func (r *run) restart(ctx context.Context, p *drill.Process) error {
 	}
 }
 
-// revive brings to life what is not.
+// revive brings to life what has ended by itself, which is a finding. Faults that
+// were not met yet stay armed.
 func (r *run) revive(ctx context.Context) error {
-	if err := r.Heal(ctx); err != nil {
-		return fmt.Errorf("bringing everything back to life: %w", err)
+	for _, p := range r.processes() {
+		if err := p.Lost(); err != nil {
+			r.fault(err)
+			if err := r.restart(ctx, p); err != nil {
+				return fmt.Errorf("bringing everything back to life: %w", err)
+			}
+		}
 	}
 	return nil
 }
@@ -168,7 +171,7 @@ func (r *run) sample(ctx context.Context) {
 	for r.waiting() && ctx.Err() == nil {
 		view, err := r.Doors[0].Queue(ctx)
 		if err == nil && view.InFlight > capacity {
-			r.fault(errors.New(fmt.Sprint("the budget has granted ", view.InFlight, " leases, the limit is ", capacity)))
+			r.fault(fmt.Errorf("the budget has granted %d leases, the limit is %d", view.InFlight, capacity))
 		}
 		after(ctx, 500*time.Millisecond)
 	}
