@@ -63,6 +63,13 @@ run: build ## run everything on this machine
 drill: build ## rehearse the failures on this machine
 	@bin/headgate drill
 
+SEED ?= 1
+TASKS ?= 1000
+
+.PHONY: chaos
+chaos: build ## random kills, stops and faults over many tasks (SEED=1 TASKS=1000)
+	@bin/headgate chaos --seed $(SEED) --tasks $(TASKS)
+
 .PHONY: bench
 bench: build ## measure the core, then everything beside a bare workflow, 20 minutes (BENCHFLAGS='--quick')
 	$(GO) test ./admission -run xxx -bench . -benchtime 0.5s

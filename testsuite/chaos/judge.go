@@ -37,7 +37,7 @@ func (r *run) judge(ctx context.Context, late []*task) (Report, error) {
 	if report.Leases != 0 {
 		report.violate("leases", "%d leases are left", report.Leases)
 	}
-	report.classified(r)
+	report.classifiedIn(r, r.disturbed)
 	faults, err := r.Provider.Faults(ctx)
 	if err != nil {
 		return report, err
@@ -164,9 +164,9 @@ func (t *task) tells() string {
 	return strings.Join(all, ", ")
 }
 
-// classified finds the attempts that died with their worker, and how long each
-// took to be classified.
-func (r *Report) classified(run *run) {
+// classifiedIn finds the attempts that died with their worker, and how long each
+// took to be classified. What disturbed tells to be an outage is counted apart.
+func (r *Report) classifiedIn(run *run, disturbed func(from, to time.Time) bool) {
 	var took []time.Duration
 	for _, t := range run.tasks {
 		for i, e := range t.story.Events {
@@ -187,7 +187,7 @@ func (r *Report) classified(run *run) {
 			if !ok {
 				continue
 			}
-			if run.disturbed(from, from.Add(ClassifyWithin)) {
+			if disturbed(from, from.Add(ClassifyWithin)) {
 				r.Classified.Disturbed++
 				continue
 			}

@@ -72,7 +72,8 @@ func keys(prefix string, n int) []string {
 
 // Cases are all cases, the required ones first.
 func Cases() []Case {
-	all := slices.Concat(workerCases(), timeoutCases(), admissionCases(), keyCases(), gatewayCases(), zombieCases(), restartCases())
+	all := slices.Concat(workerCases(), timeoutCases(), admissionCases(), keyCases(), gatewayCases(), zombieCases(), restartCases(),
+		providerCases(), crashCases(), capacityCases())
 	slices.SortStableFunc(all, func(a, b Case) int {
 		switch {
 		case a.Required == b.Required:

@@ -45,6 +45,11 @@ func (d *Door) Await(ctx context.Context, tenant, key string, wait time.Duration
 	return d.call(ctx, http.MethodGet, taskPath(tenant, key)+"?wait="+wait.String(), nil, nil)
 }
 
+// Cancel asks for the end of a task.
+func (d *Door) Cancel(ctx context.Context, tenant, key string) (Answer, error) {
+	return d.call(ctx, http.MethodPost, taskPath(tenant, key)+"/cancel", struct{}{}, nil)
+}
+
 // Resolve decides an unknown outcome.
 func (d *Door) Resolve(ctx context.Context, tenant, key string, r contract.Resolution) (Answer, error) {
 	return d.call(ctx, http.MethodPost, taskPath(tenant, key)+"/resolve", r, nil)

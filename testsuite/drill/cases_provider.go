@@ -1,0 +1,166 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"headgate/admission"
+	"headgate/contract"
+	"headgate/testsuite/provider"
+)
+
+// providerCases are about a third party that refuses, is down, or tells an
+// untruth, while every process of ours lives.
+func providerCases() []Case {
+	return []Case{
+		{
+			ID: "A13", Variant: "stays", Title: "the provider answers 429 for good: bounded retries, no storm, and a reason for each",
+			Play: func(ctx context.Context, s *Scene) error {
+				return rateLimited(ctx, s, keys("k", 2), -1, contract.PhaseFailed)
+			},
+			Ends: []End{{Keys: keys("k", 2), Phase: contract.PhaseFailed, Reason: "rate_limited", Requests: exactly(4), Attempts: exactly(4), Retries: []string{"rate_limited"}}},
+		},
+		{
+			ID: "A13", Variant: "ends", Title: "the provider answers 429 with a Retry-After, then is well: one hold for everybody",
+			Play: func(ctx context.Context, s *Scene) error {
+				return rateLimited(ctx, s, keys("k", 2), 1, contract.PhaseSucceeded)
+			},
+			Ends: []End{{Keys: keys("k", 2), Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(2), Attempts: exactly(2), Retries: []string{"rate_limited"}}},
+		},
+		{
+			ID: "A18", Title: "downstream recovers while stale work is queued: it expires unsent, the rest is served",
+			Play: recovers,
+			Ends: []End{
+				{Keys: keys("stale", 3), Phase: contract.PhaseExpired, Requests: Range{}, Attempts: Range{}},
+				{Keys: append([]string{"first"}, keys("fresh", 3)...), Phase: contract.PhaseSucceeded, Effects: 1},
+			},
+		},
+		{
+			ID: "F3", Variant: "one read", Title: "a look-up that once finds nothing, of an effect that was made: no proof",
+			Play: func(ctx context.Context, s *Scene) error {
+				miss := provider.Fault{On: provider.OnLookup, Kind: provider.Status, Status: 404}
+				if err := s.Fault(ctx, "k", miss); err != nil {
+					return err
+				}
+				return killInFlight(ctx, s, "k", "charge_lookup", provider.Hang, contract.PhaseSucceeded)
+			},
+			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1), Evidence: contract.EvidenceLookup}},
+		},
+		{
+			ID: "F2", Variant: "slow", Title: "a call that takes many lease times while its worker beats is never taken over",
+			Play: func(ctx context.Context, s *Scene) error {
+				if _, err := s.Dispatch(ctx, "k", "charge_slow", provider.HangBefore); err != nil {
+					return err
+				}
+				if err := passes(ctx, 4*lease); err != nil {
+					return err
+				}
+				if err := s.stands(ctx, s.Tenant, map[string]contract.Phase{"k": contract.PhaseDispatched}); err != nil {
+					return err
+				}
+				if err := s.Release(ctx, s.Tenant, "k"); err != nil {
+					return err
+				}
+				return s.Until(ctx, "k", contract.PhaseSucceeded)
+			},
+			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1)}},
+		},
+	}
+}
+
+// lease is the heartbeat timeout of the drill's operations.
+const lease = 2 * time.Second
+
+// passes waits for a time after which something must not have happened.
+func passes(ctx context.Context, d time.Duration) error {
+	began := time.Now()
+	return until(ctx, d.String()+" have passed", func(context.Context) (bool, error) { return time.Since(began) >= d, nil })
+}
+
+// rateLimited lets the provider refuse each task so many times, one of them with
+// a time to come back, the other without.
+func rateLimited(ctx context.Context, s *Scene, tasks []string, times int, end contract.Phase) error {
+	for i, key := range tasks {
+		f := provider.Fault{Kind: provider.Status, Status: 429, Times: times}
+		if i == 0 {
+			f.RetryAfter = "1"
+		}
+		if err := s.Fault(ctx, key, f); err != nil {
+			return err
+		}
+	}
+	for _, key := range tasks {
+		if err := s.Submit(ctx, key, "charge_limited"); err != nil {
+			return err
+		}
+	}
+	for _, key := range tasks {
+		if err := s.Until(ctx, key, end); err != nil {
+			return err
+		}
+	}
+	return s.held(ctx, tasks[0])
+}
+
+// held checks in the provider's own ledger that nobody called in the second that
+// the provider asked for after its first refusal of a task.
+func (s *Scene) held(ctx context.Context, key string) error {
+	entries, err := s.Provider.Ledger(ctx, "*")
+	if err != nil {
+		return err
+	}
+	var from time.Time
+	for _, e := range entries {
+		switch {
+		case from.IsZero() && e.Event == provider.EventFinish && e.Status == 429 && e.Key == witnessKey(s.Tenant, key):
+			from = e.Time
+		case !from.IsZero() && e.Event == provider.EventRequest && e.Key == witnessKey(s.Tenant, key):
+			if gap := e.Time.Sub(from); gap < 900*time.Millisecond {
+				return fmt.Errorf("%s was sent again %s after the provider asked for one second", key, gap)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// recovers lets the provider be down until what is queued behind the first task
+// has partly become useless.
+func recovers(ctx context.Context, s *Scene) error {
+	if err := s.Fault(ctx, "first", provider.Fault{Kind: provider.Status, Status: 503, Times: -1}); err != nil {
+		return err
+	}
+	// The tenant may run one at a time; all are in before the breaker opens.
+	if err := s.SubmitAs(ctx, s.Tenant, "first", "charge_fragile", admission.Critical); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(4 * time.Second)
+	for _, key := range keys("stale", 3) {
+		if err := s.SubmitBy(ctx, key, "charge_fragile", deadline); err != nil {
+			return err
+		}
+	}
+	for _, key := range keys("fresh", 3) {
+		if err := s.SubmitAs(ctx, s.Tenant, key, "charge_fragile", admission.Critical); err != nil {
+			return err
+		}
+	}
+	for _, key := range keys("stale", 3) {
+		if err := s.Until(ctx, key, contract.PhaseExpired); err != nil {
+			return err
+		}
+		if counts, err := s.Provider.Effects(ctx, witnessKey(s.Tenant, key)); err != nil || counts.Requests > 0 {
+			return fmt.Errorf("%s has expired, and was sent %d times (%w)", key, counts.Requests, err)
+		}
+	}
+	if _, err := s.Provider.ClearFaults(ctx); err != nil {
+		return err
+	}
+	for _, key := range append([]string{"first"}, keys("fresh", 3)...) {
+		if err := s.Until(ctx, key, contract.PhaseSucceeded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
