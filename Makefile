@@ -70,6 +70,10 @@ TASKS ?= 1000
 chaos: build ## random kills, stops and faults over many tasks (SEED=1 TASKS=1000)
 	@bin/headgate chaos --seed $(SEED) --tasks $(TASKS)
 
+.PHONY: mutants
+mutants: build ## break Headgate in known ways; the drill must notice each
+	$(GO) test ./testsuite -count=1 -timeout 30m -run 'TestMutants' -mutants all -v
+
 .PHONY: bench
 bench: build ## measure the core, then everything beside a bare workflow, 20 minutes (BENCHFLAGS='--quick')
 	$(GO) test ./admission -run xxx -bench . -benchtime 0.5s

@@ -8,6 +8,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,11 @@ var ErrDiffers = errors.New("the drill found differences")
 type Options struct {
 	Binaries Binaries
 	Cases    []Case
-	Dir      string    // parent of the world's folder; empty: the system's own
-	Keep     bool      // leave data and logs behind
-	Progress io.Writer // a line at a time
+	// CaseLimit bounds one case; zero: three minutes.
+	CaseLimit time.Duration
+	Dir       string    // parent of the world's folder; empty: the system's own
+	Keep      bool      // leave data and logs behind
+	Progress  io.Writer // a line at a time
 }
 
 // Run starts a world, plays the cases in it and ends it. The error wraps
@@ -50,6 +53,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		}
 		err = errors.Join(err, w.Remove())
 	}()
+	w.CaseLimit = o.CaseLimit
 	fmt.Fprintf(o.Progress, "server, provider, gateway, control worker and %d workers are up after %s\n", len(w.Workers), time.Since(began).Round(100*time.Millisecond))
 	for i, c := range o.Cases {
 		fmt.Fprintf(o.Progress, "%2d/%d  %-14s %s ... ", i+1, len(o.Cases), c.Name(), c.Title)
@@ -78,7 +82,8 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 func (w *World) Play(ctx context.Context, c Case) Result {
 	s := newScene(w, c.tenant())
 	result := Result{Case: c.Name(), Title: c.Title}
-	limited, cancel := context.WithTimeoutCause(ctx, caseLimit, fmt.Errorf("the case's time of %s is over", caseLimit))
+	limit := cmp.Or(w.CaseLimit, caseLimit)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the case's time of %s is over", limit))
 	defer cancel()
 
 	if err := w.Provider.Reset(limited); err != nil {

@@ -40,6 +40,8 @@ type World struct {
 	Door     *Door  // of the first gateway
 	Doors    []*Door
 	Provider provider.Witness
+	// CaseLimit bounds one case; zero: three minutes.
+	CaseLimit time.Duration
 
 	Server   *Process
 	Third    *Process   // the provider
