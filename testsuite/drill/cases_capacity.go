@@ -107,7 +107,11 @@ func moreLeasesThanSlots(ctx context.Context, s *Scene) error {
 			return err
 		}
 	}
-	if err := s.Provider.WaitFor(ctx, witnessKey(s.Tenant, "*"), provider.Counts{Requests: slots}); err != nil {
+	err := until(ctx, "every slot is taken", func(ctx context.Context) (bool, error) {
+		seen, err := s.Provider.Concurrency(ctx)
+		return seen.Now == slots, err
+	})
+	if err != nil {
 		return err
 	}
 	if err := passes(ctx, 3*lease); err != nil {
@@ -185,9 +189,9 @@ func decidedAtOnce(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// SubmitBy is Submit of critical work with a deadline.
+// SubmitBy is Submit of work of low priority with a deadline.
 func (s *Scene) SubmitBy(ctx context.Context, key, operation string, deadline time.Time) error {
-	answer, err := s.Door.Submit(ctx, key, contract.SubmitRequest{Tenant: s.Tenant, Operation: operation, Priority: admission.Critical,
+	answer, err := s.Door.Submit(ctx, key, contract.SubmitRequest{Tenant: s.Tenant, Operation: operation, Priority: admission.Low,
 		Deadline: &deadline, Payload: payload(s.Tenant, key, amount)})
 	if err == nil && answer.Status/100 != 2 {
 		err = fmt.Errorf("submit %s/%s: %d %s: %s", s.Tenant, key, answer.Status, answer.Problem.Reason, answer.Problem.Detail)
