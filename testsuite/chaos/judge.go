@@ -192,8 +192,10 @@ func (r *Report) classifiedIn(run *run, disturbed func(from, to time.Time) bool)
 				continue
 			}
 			took = append(took, end.Sub(from))
+			r.Classified.Noticed = max(r.Classified.Noticed, e.At.Sub(from).Seconds())
+			r.Classified.Concluded = max(r.Classified.Concluded, end.Sub(e.At).Seconds())
 			if end.Sub(from) > ClassifyWithin {
-				r.violate("late classification", "%s took %s from its worker's death: %s", t.name(), end.Sub(from), t.tells())
+				r.violate("late classification", "%s took %s from its worker's death, %s into the run: %s", t.name(), end.Sub(from), from.Sub(run.began).Round(100*time.Millisecond), t.tells())
 			}
 		}
 	}

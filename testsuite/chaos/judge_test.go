@@ -77,7 +77,7 @@ func TestClassification(t *testing.T) {
 	quick := story(2.9, 3)
 	var r Report
 	r.classifiedIn(quick, func(time.Time, time.Time) bool { return false })
-	require.Equal(t, Classified{Attempts: 1, Median: 2, Max: 2}, r.Classified)
+	require.Equal(t, Classified{Attempts: 1, Median: 2, Max: 2, Noticed: 1.9, Concluded: 0.1}, r.Classified)
 	require.Empty(t, r.Violations)
 
 	r = Report{}

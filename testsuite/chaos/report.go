@@ -55,9 +55,13 @@ type Violation struct {
 // task's conclusion, in seconds. Those that fell into an outage of Temporal or
 // of a control worker are counted apart.
 type Classified struct {
-	Attempts  int     `json:"attempts"`
-	Median    float64 `json:"median_seconds"`
-	Max       float64 `json:"max_seconds"`
+	Attempts int     `json:"attempts"`
+	Median   float64 `json:"median_seconds"`
+	Max      float64 `json:"max_seconds"`
+	// Noticed is the longest time from the death to Temporal's own time-out event;
+	// Concluded the longest from that to the task's conclusion.
+	Noticed   float64 `json:"max_noticed_seconds"`
+	Concluded float64 `json:"max_concluded_seconds"`
 	Within    float64 `json:"within_seconds"` // what must hold
 	Disturbed int     `json:"disturbed"`
 }
@@ -142,8 +146,9 @@ func (r Report) Table(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "lost %d, duplicates beyond the replay class %d, wrongly SUCCEEDED %d, wrongly FAILED %d, leases left %d\n",
 		r.Lost, r.Duplicates, r.WronglySucceeded, r.WronglyFailed, r.Leases)
-	fmt.Fprintf(w, "%d attempts lost with their worker, classified after %.1fs (median), %.1fs (longest), at most %.0fs; %d more during outages\n",
-		r.Classified.Attempts, r.Classified.Median, r.Classified.Max, r.Classified.Within, r.Classified.Disturbed)
+	c := r.Classified
+	fmt.Fprintf(w, "%d attempts lost with their worker, classified after %.1fs (median), %.1fs (longest: Temporal noticed within %.1fs, the task concluded within %.1fs), at most %.0fs; %d more during outages\n",
+		c.Attempts, c.Median, c.Max, c.Noticed, c.Concluded, c.Within, c.Disturbed)
 	for _, v := range r.Violations {
 		fmt.Fprintf(w, "VIOLATION, %s: %s\n", v.Kind, v.Detail)
 	}

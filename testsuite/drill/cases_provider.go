@@ -150,7 +150,7 @@ func recovers(ctx context.Context, s *Scene) error {
 			return err
 		}
 	}
-	if err := s.SubmitBy(ctx, "stale", "charge_fragile", time.Now().Add(10*time.Second)); err != nil {
+	if err := s.SubmitBy(ctx, "stale", "charge_fragile", time.Now().Add(8*time.Second)); err != nil {
 		return err
 	}
 	if err := s.Door.Resume(ctx, s.Tenant); err != nil {

@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"headgate/admission"
 	"headgate/contract"
@@ -10,25 +11,73 @@ import (
 	"headgate/testsuite/proxy"
 )
 
+// inEveryPhase are the ends of the tasks of playInEveryPhase.
+var inEveryPhase = []End{
+	{Keys: []string{"queued", "dispatched", "succeeded"}, Phase: contract.PhaseSucceeded, Effects: 1},
+	{Tenant: "other", Keys: []string{"leased", "claimed"}, Phase: contract.PhaseSucceeded, Effects: 1},
+	{Keys: []string{"reconciling"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Evidence: contract.EvidenceLookup},
+	{Keys: []string{"unknown"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Evidence: contract.EvidencePerson},
+	{Keys: []string{"failed"}, Phase: contract.PhaseFailed, Reason: "rejected_by_provider", Requests: exactly(1)},
+}
+
 // restartCases kill what everything else stands on.
 func restartCases() []Case {
 	return []Case{{
 		ID:    "A15",
 		Title: "Temporal and control worker killed with tasks in every phase, also in mid-reconcile",
-		Play:  restartInEveryPhase,
-		Ends: []End{
-			{Keys: []string{"queued", "dispatched", "succeeded"}, Phase: contract.PhaseSucceeded, Effects: 1},
-			{Tenant: "other", Keys: []string{"leased", "claimed"}, Phase: contract.PhaseSucceeded, Effects: 1},
-			{Keys: []string{"reconciling"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Evidence: contract.EvidenceLookup},
-			{Keys: []string{"unknown"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Evidence: contract.EvidencePerson},
-			{Keys: []string{"failed"}, Phase: contract.PhaseFailed, Reason: "rejected_by_provider", Requests: exactly(1)},
+		Play: func(ctx context.Context, s *Scene) error {
+			return playInEveryPhase(ctx, s, []*Process{s.Control, s.Server}, func(ctx context.Context) error {
+				return startAll(ctx, s.Server, s.Control, s.Workers[1])
+			})
 		},
+		Ends: inEveryPhase,
 	}}
 }
 
-// restartInEveryPhase names its tasks after the phases that the restart meets
-// them in.
-func restartInEveryPhase(ctx context.Context, s *Scene) error {
+// Upgrade is A15 with other programs: everything but Temporal is killed and
+// started again as next, in the order of the manual, with tasks in every phase,
+// a budget and reconciliations of the build before.
+func Upgrade(next string) Case {
+	return Case{
+		ID: "A15", Title: "everything replaced by the next build with tasks in every phase",
+		Play: func(ctx context.Context, s *Scene) error {
+			err := playInEveryPhase(ctx, s, []*Process{s.Control}, func(ctx context.Context) error {
+				// 1. Control workers, all before the first new one. 2. Workers of effects.
+				// 3. Gateways, which start tasks in the newest way that they know.
+				for _, p := range slices.Concat(s.Controls, s.Workers, s.Gateways) {
+					p.Kill()
+					p.Replace(next)
+					if err := p.Start(ctx); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			other := s.Tenant + "-other"
+			if err := s.SubmitAs(ctx, other, "new", "charge", admission.Normal); err != nil {
+				return err
+			}
+			return s.UntilAs(ctx, other, "new", contract.PhaseSucceeded)
+		},
+		Ends: append(slices.Clone(inEveryPhase), End{Tenant: "other", Keys: []string{"new"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1)}),
+	}
+}
+
+func startAll(ctx context.Context, processes ...*Process) error {
+	for _, p := range processes {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playInEveryPhase names its tasks after the phases that the restart meets them
+// in. The victims are killed while a beat is held, before the restart.
+func playInEveryPhase(ctx context.Context, s *Scene, victims []*Process, restart func(ctx context.Context) error) error {
 	other := s.Tenant + "-other"
 	// 1. One worker, so that its slots can be full. Two tasks have ended.
 	s.Workers[1].Kill()
@@ -76,17 +125,16 @@ func restartInEveryPhase(ctx context.Context, s *Scene) error {
 				return err
 			}
 			// 5. The restart.
-			s.Control.Kill()
-			s.Server.Kill()
+			for _, p := range victims {
+				p.Kill()
+			}
 			return nil
 		})
 	if err != nil {
 		return err
 	}
-	for _, p := range []*Process{s.Server, s.Control, s.Workers[1]} {
-		if err := p.Start(ctx); err != nil {
-			return err
-		}
+	if err := restart(ctx); err != nil {
+		return err
 	}
 	// 6. Everything goes on as if nothing had happened.
 	after := map[string]contract.Phase{"unknown": contract.PhaseUnknown, "succeeded": contract.PhaseSucceeded, "failed": contract.PhaseFailed}

@@ -19,7 +19,8 @@ func zombieCases() []Case {
 			ID: "A10", Variant: "claim", Zombie: true,
 			Title: "worker paused before its checkpoint, resumed after the retry ran",
 			Play: func(ctx context.Context, s *Scene) error {
-				return pauseAt(ctx, s, "charge", admission.StepClaimed)
+				// Its time-out is long, so that only the fence holds it back.
+				return pauseAt(ctx, s, "charge_slow", admission.StepClaimed)
 			},
 			Ends: []End{{Keys: []string{"k"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: Range{2, 6}, Retries: []string{"worker_lost"}}, proofs},
 		},

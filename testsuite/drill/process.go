@@ -213,6 +213,13 @@ func (p *Process) heal(ctx context.Context) error {
 	return nil
 }
 
+// Replace makes another program of the process, from its next start on.
+func (p *Process) Replace(program string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.program = program
+}
+
 // PID is the number of the present run, or of the last; 0: there was none.
 func (p *Process) PID() int {
 	p.mu.Lock()

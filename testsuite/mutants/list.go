@@ -24,8 +24,12 @@ func All() []Mutant {
 			},
 		},
 		{
-			Name: "no-send-guard", Breaks: "sends however late it was resumed", Cases: []string{"A10 checkpoint"}, Shows: "has counted 2 effects",
-			Edits: []Edit{{"activities/guard.go", "case g.refused == nil && past(g.now(), g.sendBy):", "case g.used && past(g.now(), g.sendBy):"}},
+			// Either of the two alone would hold it back.
+			Name: "no-send-guard", Breaks: "sends however late it is resumed, and however late its checkpoint is answered", Cases: []string{"A10 checkpoint"}, Shows: "has counted 2 effects",
+			Edits: []Edit{
+				{"activities/guard.go", "case g.refused == nil && past(g.now(), g.sendBy):", "case g.used && past(g.now(), g.sendBy):"},
+				{"activities/effect.go", "\tcase claimLost:\n\t\treturn nil, why\n\t}\n\treturn guard, why\n", "\tcase claimLost:\n\t\treturn nil, why\n\t}\n\treturn guard, nil\n"},
+			},
 		},
 		{
 			Name: "no-checkpoint", Breaks: "sends with no durable mark", Cases: []string{"C4"}, Shows: "has counted 2 effects",
