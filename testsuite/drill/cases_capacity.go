@@ -8,6 +8,7 @@ import (
 	"headgate/admission"
 	"headgate/contract"
 	"headgate/testsuite/provider"
+	"headgate/testsuite/proxy"
 )
 
 // capacityCases are about slots and leases that nobody works on.
@@ -16,7 +17,10 @@ func capacityCases() []Case {
 		{
 			ID: "P36", Title: "no worker for longer than the lease time: the lease is kept, nothing else is started",
 			Play: leaseWithoutWorker,
-			Ends: []End{{Keys: []string{"first", "second"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1)}},
+			Ends: []End{
+				{Keys: []string{"before"}, Phase: contract.PhaseFailed, Reason: "worker_lost"},
+				{Keys: []string{"first", "second"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1), Attempts: exactly(1)},
+			},
 		},
 		{
 			ID: "P22", Title: "more leases than slots: what waits for a slot is not taken for lost",
@@ -60,25 +64,36 @@ func capacityCases() []Case {
 }
 
 // leaseWithoutWorker leaves a lease alone for longer than its time. The tenant may
-// have one task in flight.
+// have one task in flight, and the lease is one that was waited for: the first
+// audit of one that came with the ticket is when the ticket is over.
 func leaseWithoutWorker(ctx context.Context, s *Scene) error {
-	for _, w := range s.Workers {
-		w.Kill()
+	err := s.HoldBeat(proxy.After, "before", admission.StepClaimed).Catch(ctx,
+		func(ctx context.Context) error { return s.Submit(ctx, "before", "charge_once") },
+		func(*Process, *proxy.Point) error {
+			for _, w := range s.Workers {
+				w.Kill()
+			}
+			return nil
+		})
+	if err != nil {
+		return err
 	}
 	for _, key := range []string{"first", "second"} {
 		if err := s.Submit(ctx, key, "charge"); err != nil {
 			return err
 		}
 	}
-	want := map[string]contract.Phase{"first": contract.PhaseLeased, "second": contract.PhaseAccepted}
-	if err := s.stands(ctx, s.Tenant, want); err != nil {
+	if err := s.Until(ctx, "before", contract.PhaseFailed); err != nil {
 		return err
 	}
-	// Time-out and three lease times is the lease's own time; then it is audited.
+	if err := s.Until(ctx, "first", contract.PhaseLeased); err != nil {
+		return err
+	}
+	// The time-out and three heartbeat timeouts are the lease's time; then it is audited.
 	if err := passes(ctx, 6*lease); err != nil {
 		return err
 	}
-	if err := s.stands(ctx, s.Tenant, want); err != nil {
+	if err := s.stands(ctx, s.Tenant, map[string]contract.Phase{"first": contract.PhaseLeased, "second": contract.PhaseAccepted}); err != nil {
 		return fmt.Errorf("after the lease's time: %w", err)
 	}
 	for _, w := range s.Workers {
