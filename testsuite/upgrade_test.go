@@ -18,7 +18,7 @@ import (
 // behind. Fields that came later it does not set. What older builds have really
 // written is in the stored histories, which the replay test plays.
 var previous = mutants.Mutant{Name: "previous", Edits: []mutants.Edit{
-	{File: "contract/task.go", From: "\tLogicNewest = LogicQuietGrant", To: "\tLogicNewest = LogicQuietGrant - 1"},
+	{File: "contract/task.go", From: "\tLogicNewest = LogicProvenEnd", To: "\tLogicNewest = LogicProvenEnd - 1"},
 	{File: "starter/version.go", From: "func buildID() string {\n", To: "func buildID() string {\n\tif true {\n\t\treturn \"previous\"\n\t}\n"},
 }}
 

@@ -42,7 +42,7 @@ func crashCases() []Case {
 				if err := s.Unsent(ctx, "k"); err != nil {
 					return err
 				}
-				if err := s.decide(ctx, "k", contract.DidNotHappen); err != nil {
+				if err := s.Decide(ctx, "k", contract.DidNotHappen); err != nil {
 					return err
 				}
 				return s.Until(ctx, "k", contract.PhaseSucceeded)

@@ -61,7 +61,7 @@ func All() []Mutant {
 		},
 		{
 			Name: "cap-off-by-one", Breaks: "lets a tenant run one more than its cap", Cases: []string{"A12"}, Shows: "want 429",
-			Edits: []Edit{{"admission/tenant.go", "t.inFlight >= t.MaxInFlight }", "t.inFlight > t.MaxInFlight }"}},
+			Edits: []Edit{{"admission/tenant.go", "t.inFlight+t.claims >= t.MaxInFlight }", "t.inFlight+t.claims > t.MaxInFlight }"}},
 		},
 	}
 }
