@@ -2,7 +2,9 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"headgate/admission"
@@ -93,8 +95,15 @@ func leaseWithoutWorker(ctx context.Context, s *Scene) error {
 	if err := passes(ctx, 6*lease); err != nil {
 		return err
 	}
-	if err := s.stands(ctx, s.Tenant, map[string]contract.Phase{"first": contract.PhaseLeased, "second": contract.PhaseAccepted}); err != nil {
+	if err := s.stands(ctx, s.Tenant, map[string]contract.Phase{"first": contract.PhaseLeased}); err != nil {
 		return fmt.Errorf("after the lease's time: %w", err)
+	}
+	story, err := s.Door.Explain(ctx, s.Tenant, "second") // it may stand by in a worker, without a lease
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(story.Events, func(e contract.Event) bool { return e.Name == "leased" }) {
+		return errors.New("after the lease's time: another task has it, and its holder lives")
 	}
 	for _, w := range s.Workers {
 		if err := w.Start(ctx); err != nil {

@@ -17,9 +17,12 @@ func All() []Mutant {
 		another("stable-key", "another worker: the same, always with one key", true, "", "stable", "send"),
 		another("idle", "another worker: does nothing and says that it did", false, "has had 0 effects", "idle"),
 		{
-			Name: "no-fence", Breaks: "goes on after its claim is lost", Cases: []string{"A10 claim"}, Shows: "has counted 2 effects",
+			// Each of the four holds a worker back that has lost its claim.
+			Name: "no-fence", Breaks: "goes on though its claim is lost, or was never confirmed", Cases: []string{"A10 claim"}, Shows: "has counted 2 effects",
 			Edits: []Edit{
-				{"activities/effect.go", "\tcase claimLost:\n\t\treturn nil, why\n\t}", "\tcase claimLost:\n\t\treturn guard, nil\n\t}"},
+				{"activities/effect.go", "\tif said != acknowledged {\n\t\treturn why\n", "\tif said != acknowledged && a == nil {\n\t\treturn why\n"},
+				{"activities/effect.go", "if !a.pulse.sure() {", "if !a.pulse.sure() && a == nil {"},
+				{"activities/effect.go", "\tcase claimLost:\n\t\treturn nil, why\n\t}\n", "\tcase claimLost:\n\t\treturn guard, nil\n\t}\n"},
 				{"activities/effect.go", "\ta.log.Warn(\"attempt is fenced\")\n", "\ta.log.Warn(\"attempt is fenced\")\n\tif why != nil {\n\t\treturn\n\t}\n"},
 			},
 		},
