@@ -48,7 +48,7 @@ late. Nothing outside a temporary folder is touched.`,
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "where all chance comes from")
 	c.Flags().IntVar(&o.Tasks, "tasks", 0, "tasks to send (default 60)")
 	c.Flags().IntVar(&o.Faults, "faults", 0, "faults to plan, a third of them kills and stops (default: one for 12 tasks, at least 8)")
-	c.Flags().IntVar(&o.Callers, "callers", 0, "callers at one time (default: one for 8 tasks, 4 to 32)")
+	c.Flags().IntVar(&o.Callers, "callers", 0, "callers at one time (default: one for 8 tasks, 4 to 16)")
 	c.Flags().DurationVar(&o.Limit, "limit", 0, "give up after so long (default 15m)")
 	c.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
 	c.Flags().BoolVar(&o.Keep, "keep", false, "leave data and logs behind")

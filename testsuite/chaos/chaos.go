@@ -44,7 +44,7 @@ type Options struct {
 	Seed     uint64        // 0 is a seed like any other
 	Tasks    int           // 60
 	Faults   int           // planned: one for 12 tasks, at least 8
-	Callers  int           // at one time: one for 8 tasks, 4 to 32
+	Callers  int           // at one time: one for 8 tasks, 4 to 16
 	Limit    time.Duration // of the whole run: 15m
 	Dir      string        // parent of the world's folder; empty: the system's own
 	Keep     bool          // leave data and logs behind
@@ -60,7 +60,7 @@ func (o *Options) Validate() error {
 		o.Faults = max(8, o.Tasks/12)
 	}
 	if o.Callers == 0 {
-		o.Callers = min(max(4, o.Tasks/8), 32)
+		o.Callers = min(max(4, o.Tasks/8), 16)
 	}
 	if o.Limit == 0 {
 		o.Limit = 15 * time.Minute
