@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,6 +68,9 @@ func providerCases() []Case {
 				}
 				if err := s.stands(ctx, s.Tenant, map[string]contract.Phase{"k": contract.PhaseDispatched}); err != nil {
 					return err
+				}
+				if seen, err := s.look(ctx, s.trace(s.Tenant, "k")); err != nil || seen.Worker == "" {
+					return errors.Join(errors.New("who holds the task must be shown"), err)
 				}
 				if err := s.Release(ctx, s.Tenant, "k"); err != nil {
 					return err
