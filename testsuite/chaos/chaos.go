@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	}
 	defer func() {
 		w.Close()
-		if o.Keep {
+		if o.Keep || errors.Is(err, ErrViolated) { // what was found is to be looked at
 			fmt.Fprintf(o.Progress, "data and logs are in %s\n", w.Dir)
 			return
 		}
