@@ -25,7 +25,7 @@ func (r *run) judge(ctx context.Context, late []*task) (Report, error) {
 		if t.view.Task != "" { // else it is lost
 			why, unread := r.Door.Why(ctx, t.Tenant, t.Key)
 			view, unseen := r.Door.Queue(ctx)
-			report.violate("unended", "%s (twice %t, %d silent, %d refusals) is still %s: %s; the budget says %s (%v), with %d in the queue and %d in flight (%v); %s",
+			report.violate("unended", "%s (twice %t, %d silent, %d refusals) is still %s: %s; the budget says %+v (%v), with %d in the queue and %d in flight (%v); %s",
 				t.name(), t.Twice, t.lost, t.refusals, t.view.Phase, t.story.Sentence, why, unread, view.Depth, view.InFlight, unseen, t.tells())
 		}
 	}

@@ -69,13 +69,6 @@ func (d *Door) Why(ctx context.Context, tenant, key string) (admission.Why, erro
 	return w, err
 }
 
-// Why is what the budget says about one task, as it is written.
-func (d *Door) Why(ctx context.Context, tenant, key string) (string, error) {
-	var text json.RawMessage
-	err := d.read(ctx, taskPath(tenant, key)+"/why", &text)
-	return string(text), err
-}
-
 // Queue is what the budget shows.
 func (d *Door) Queue(ctx context.Context) (admission.View, error) {
 	var v admission.View
