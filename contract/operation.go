@@ -60,8 +60,7 @@ type Replay struct {
 	Window Duration `json:"window,omitempty"` // keyed: how long the provider remembers a key
 }
 
-// HTTPRequest is how an http operation calls its provider. The body is the task's
-// payload as it was stored.
+// HTTPRequest is how an http operation calls its provider.
 type HTTPRequest struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
@@ -75,14 +74,17 @@ type HTTPRequest struct {
 	Harmless string `json:"harmless,omitempty"`
 	// Reference is a CEL expression for the provider's own name of the effect.
 	Reference string `json:"reference,omitempty"`
-}
-
-// Header is a fixed header, or one whose value comes from the worker's
-// environment when the effect is prepared.
-type Header struct {
-	Name  string `json:"name"`
-	Value string `json:"value,omitempty"`
-	Env   string `json:"env,omitempty"` // name of an environment variable; its value is never stored
+	// Body is a JSON template; empty: the payload. Form is a form in its place.
+	Body string  `json:"body,omitempty"`
+	Form []Field `json:"form,omitempty"` // in the order that is sent
+	// Redirects is how many are followed; zero: none. Of reads only.
+	Redirects int `json:"redirects,omitempty"`
+	// MaxResponse bounds the bytes of an answer that are read; zero: 256 KiB. A
+	// longer answer is not kept, and rules see its status only.
+	MaxResponse int `json:"max_response,omitempty"`
+	// Webhook signs the request by Standard Webhooks; nil: not signed.
+	Webhook *Secret `json:"webhook,omitempty"`
+	TLS     *TLS    `json:"tls,omitempty"` // nil: the system's roots, at least TLS 1.2
 }
 
 // Probe is how the provider tells whether an effect happened: by look-up, by a
@@ -116,4 +118,5 @@ type Probe struct {
 	Verify bool `json:"verify,omitempty"`
 	// Cost is what one probe takes of the budget; empty: it asks for no lease.
 	Cost []admission.Cost `json:"cost,omitempty"`
+	TLS  *TLS             `json:"tls,omitempty"` // of look-ups and cancels
 }
