@@ -31,7 +31,7 @@ const (
 // language is one kind of expression: its variables and the type of its result.
 type language struct {
 	env    func() *cel.Env
-	result []*cel.Type // dyn is always allowed, and checked when it is evaluated
+	result []*cel.Type // dyn is always allowed, and checked when it is evaluated; none: any
 	want   string
 
 	mu       sync.Mutex
@@ -55,6 +55,8 @@ var (
 	rules = &language{env: sync.OnceValue(answerEnv), result: []*cel.Type{cel.BoolType}, want: "true or false"}
 	lists = &language{env: sync.OnceValue(answerEnv), result: []*cel.Type{cel.ListType(cel.StringType), cel.ListType(cel.DynType)}, want: "a list of texts"}
 	texts = &language{env: sync.OnceValue(answerEnv), result: []*cel.Type{cel.StringType, cel.IntType}, want: "text"}
+
+	bodies = &language{env: sync.OnceValue(bodyEnv)}
 )
 
 // costEnv knows `payload`, and estimate_tokens(text): a rough number of model
@@ -72,6 +74,12 @@ func costEnv() *cel.Env {
 				return types.Int((len(s) + 3) / 4)
 			}))),
 	)
+}
+
+// bodyEnv knows what a template may say: `payload`, and the task's names.
+func bodyEnv() *cel.Env {
+	return newEnv(cel.Variable("payload", cel.DynType), cel.Variable("key", cel.StringType),
+		cel.Variable("tenant", cel.StringType), cel.Variable("request_key", cel.StringType))
 }
 
 // answerEnv knows `status` and `body`.
@@ -126,7 +134,7 @@ func (l *language) build(source string) (*program, error) {
 		}
 		return nil, fmt.Errorf("the expression is not valid: %s", strings.Join(all, "; "))
 	}
-	allowed := ast.OutputType().IsExactType(cel.DynType)
+	allowed := len(l.result) == 0 || ast.OutputType().IsExactType(cel.DynType)
 	for _, t := range l.result {
 		allowed = allowed || ast.OutputType().IsExactType(t)
 	}

@@ -24,6 +24,7 @@ type Config struct {
 	Gateway    Gateway          `json:"gateway"`
 	Temporal   Temporal         `json:"temporal"`
 	People     People           `json:"people,omitempty"`
+	Network    Network          `json:"network,omitzero"`
 }
 
 // Gateway is how the HTTP door listens.
@@ -89,6 +90,7 @@ func (c *Config) read(s *section) {
 		}
 		g.done()
 	}
+	c.Network = readNetwork(s.child("network"))
 	if t := s.child("temporal"); t != nil {
 		if f, ok := t.field("address"); ok {
 			c.Temporal.Address = t.address(f)

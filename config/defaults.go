@@ -38,6 +38,12 @@ const (
 	minMaxAge     = time.Second
 	maxMaxAge     = 30 * 24 * time.Hour
 
+	// request.redirects: none by default.
+	maxRedirects = 10
+	// DefaultMaxResponse is request.max_response, in bytes; it is also the most.
+	DefaultMaxResponse = maxResponse
+	maxResponse        = 256 << 10
+
 	// DefaultReplay is replay.class: without a word from the file, a possible
 	// effect is never sent again.
 	DefaultReplay = contract.ReplayNever

@@ -58,6 +58,10 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 		d.Probe = readProbe(p, budget)
 		checkCancel(p, d)
 	}
+	readTLS(s.child("tls"), &d)
+	if f, ok := s.field("request"); ok && d.Request != nil {
+		s.checkRedirects(f, d)
+	}
 	if p := s.child("provider"); p != nil {
 		d.Provider = readProvider(p, d)
 	}
@@ -130,8 +134,8 @@ func readReplay(s *section, d contract.Operation) contract.Replay {
 		return out
 	}
 	class, _ := s.field("class")
-	if d.Request != nil && d.Request.IdempotencyHeader == "" {
-		s.errorAt(class, "a keyed operation sends a key: write request.idempotency_header, or `class: never`")
+	if d.Request != nil && d.Request.IdempotencyHeader == "" && d.Request.Webhook == nil {
+		s.errorAt(class, "a keyed operation sends a key: write request.idempotency_header or request.webhook, or `class: never`")
 	}
 	if !ok {
 		s.add(s.place, s.path, "window is missing: write for how long the provider remembers a key, such as `window: 24h`")

@@ -132,7 +132,7 @@ func TestRefuseBudgetAndTenants(t *testing.T) {
 	for _, c := range []refusal{
 		{name: "nothing", new: "§§{}\n", texts: []string{"budget is missing: write `budget:", "operations is missing"}},
 		{name: "unknown section", old: "tenants:", new: "§tenant:", texts: []string{`there is no field "tenant": did you mean "tenants"?`}},
-		{name: "unknown section, far off", old: "tenants:\n  default: {weight: 1}", new: "§plugins: {}", texts: []string{"use one of budget, gateway, operations, people, temporal, tenants"}},
+		{name: "unknown section, far off", old: "tenants:\n  default: {weight: 1}", new: "§plugins: {}", texts: []string{"use one of budget, gateway, network, operations, people, temporal, tenants"}},
 		{name: "empty section", old: "tenants:\n  default: {weight: 1}", new: "tenants:§", texts: []string{"tenants: it is empty: fill it in"}},
 		{name: "no resources", new: edited("budget:", "§budget:", "  resources:\n    calls: {concurrent: 4}\n    tokens: {per: 1m, amount: 1000}\n", "", "{calls: 1}", "{}"), texts: []string{"budget: resources is missing"}},
 		{name: "resources empty", new: edited("  resources:\n    calls: {concurrent: 4}\n    tokens: {per: 1m, amount: 1000}", "  resources: §{}", "{calls: 1}", "{}"), texts: []string{"there is no resource"}},

@@ -45,6 +45,13 @@ func readRequest(s *section) *contract.HTTPRequest {
 	out.Success = s.rule("success")
 	out.Harmless = s.rule("harmless")
 	out.Reference = s.reference("reference")
+	s.readBody(out)
+	out.Redirects = int(s.whole("redirects", 0, 0, maxRedirects))
+	out.MaxResponse = int(s.whole("max_response", 0, 1, maxResponse))
+	if w := s.child("webhook"); w != nil {
+		out.Webhook = w.secret()
+		w.done()
+	}
 	s.done()
 	return out
 }
@@ -165,9 +172,14 @@ func (s *section) header(f field, name string) contract.Header {
 		return out
 	}
 	v := s.childOf(f)
-	if e, ok := v.need("env", "NAME"); ok {
-		if out.Env = v.textOf(e); out.Env != "" && !envName.MatchString(out.Env) {
-			v.errorAt(e, "%q is not the name of an environment variable: write letters, digits and _", out.Env)
+	if secret := v.secret(); secret != nil {
+		out.Env, out.File = secret.Env, secret.File
+	}
+	if p, ok := v.field("prefix"); ok {
+		if p.value.kind != text {
+			v.wrong(p.value, join(v.path, "prefix"), text, "prefix: \"Bearer \"")
+		} else if out.Prefix = p.value.text; strings.ContainsFunc(out.Prefix, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			v.errorAt(p, "the prefix holds a control character: remove it")
 		}
 	}
 	v.done()

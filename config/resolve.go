@@ -73,6 +73,9 @@ func (c *Config) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolv
 	if pinned.Intent, err = intentFor(op.Declared.Intent, in); err != nil {
 		return contract.Resolved{}, err
 	}
+	if err := renders(pinned, in, payload); err != nil {
+		return contract.Resolved{}, err
+	}
 	pinned.Approval = approvalFor(op.Declared.Approval, payload)
 	return contract.Resolved{Operation: &pinned, Payload: payload, Hash: hash, Logic: contract.LogicNewest}, nil
 }
@@ -155,4 +158,16 @@ func (c *Config) cost(op *Operation, payload []byte) ([]admission.Cost, *Resolve
 		out = append(out, cost)
 	}
 	return out, nil
+}
+
+// renders refuses a payload that the operation's request cannot be made of.
+func renders(op contract.Operation, in contract.TaskInput, payload []byte) *ResolveError {
+	if op.Request == nil {
+		return nil
+	}
+	call := Call{Payload: payload, Key: contract.ProviderKey(in.Tenant, in.Key), Tenant: in.Tenant, RequestKey: in.Key}
+	if _, _, err := Body(op.Request, call); err != nil {
+		return refuse(InvalidPayload, "the request cannot be made of the payload: %v", err)
+	}
+	return nil
 }
