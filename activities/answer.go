@@ -3,6 +3,7 @@ package activities
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 
 const (
 	maxHeader     = 64 << 10  // bytes of an answer's header
-	maxAnswer     = 256 << 10 // bytes of an answer's body that are kept
+	maxAnswer     = 256 << 10 // bytes of an answer's body that are kept, unless the operation wants fewer
 	maxRetryAfter = 10 * time.Minute
 )
 
@@ -29,15 +30,15 @@ type reading struct {
 	detail  string          // why raw is empty though there is a body
 }
 
-// readAnswer reads the answer's body, which is bounded by size here and by time
+// readAnswer reads the answer's body, which is bounded by its size in bytes here and by time
 // through the request's context.
-func readAnswer(r *http.Response) reading {
+func readAnswer(r *http.Response, most int) reading {
 	a := reading{status: r.StatusCode, header: r.Header}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 	body = bytes.TrimSpace(body)
 	switch {
-	case len(body) > maxAnswer:
-		a.foreign, a.detail = true, "the answer is longer than 256 KiB and was not kept"
+	case len(body) > most:
+		a.foreign, a.detail = true, fmt.Sprintf("the answer is longer than %d bytes and was not kept", most)
 	case err != nil:
 		a.broken, a.detail = true, brief("the answer broke off: "+err.Error())
 	case len(body) == 0:

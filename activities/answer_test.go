@@ -47,7 +47,7 @@ func TestAnswers(t *testing.T) {
 		{"no content", 204, "", plain, admission.Succeeded, "", "", ""},
 		{"not JSON", 200, "done", plain, admission.Succeeded, "", "", "the answer is not JSON and was not kept"},
 		{"not UTF-8", 200, "{\"a\":\"\xff\"}", plain, admission.Succeeded, "", "", "the answer is not JSON and was not kept"},
-		{"too long", 200, `"` + strings.Repeat("x", maxAnswer) + `"`, plain, admission.Succeeded, "", "", "the answer is longer than 256 KiB and was not kept"},
+		{"too long", 200, `"` + strings.Repeat("x", maxAnswer) + `"`, plain, admission.Succeeded, "", "", "the answer is longer than 262144 bytes and was not kept"},
 		{"rule accepts", 200, `{"state":"captured"}`, captured, admission.Succeeded, "", `{"state":"captured"}`, ""},
 		{"rule does not accept", 200, `{"state":"pending"}`, captured, admission.Unknown, "unexpected_answer", `{"state":"pending"}`, ""},
 		{"rule has nothing to read", 200, "done", captured, admission.Unknown, "unexpected_answer", "", "the answer is not JSON and was not kept"},
@@ -62,7 +62,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := provide(t, c.status, c.body, "Location", "http://elsewhere.invalid/", "Retry-After", "7")
-			o := send(t, new(HTTP), charge(url, c.change), openGuard(), 5*time.Second)
+			o := send(t, local(), charge(url, c.change), openGuard(), 5*time.Second)
 			require.Equal(t, c.class, o.Class, o.Detail)
 			require.Equal(t, c.reason, o.Reason)
 			require.Equal(t, c.status, o.Status)
@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 
 func TestLongReferenceIsExact(t *testing.T) {
 	url := provide(t, 200, `{"id":1234567890123456789}`)
-	o := send(t, new(HTTP), charge(url), openGuard(), 5*time.Second)
+	o := send(t, local(), charge(url), openGuard(), 5*time.Second)
 	require.Equal(t, "1234567890123456789", o.Reference)
 }
 
@@ -133,7 +133,7 @@ func TestRequest(t *testing.T) {
 	}
 	t.Run("post", func(t *testing.T) {
 		in := charge(s.URL+"/charges?mode=live", headers)
-		require.Equal(t, admission.Succeeded, send(t, new(HTTP), in, openGuard(), 5*time.Second).Class)
+		require.Equal(t, admission.Succeeded, send(t, local(), in, openGuard(), 5*time.Second).Class)
 		require.Equal(t, `{"amount":1200}`, body)
 		require.Equal(t, "/charges?mode=live", got.RequestURI)
 		require.Equal(t, "psp.example", got.Host)
@@ -149,7 +149,7 @@ func TestRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := charge(s.URL, func(r *contract.HTTPRequest) { r.IdempotencyHeader = "" })
 			change(&in)
-			require.Equal(t, admission.Succeeded, send(t, new(HTTP), in, openGuard(), 5*time.Second).Class)
+			require.Equal(t, admission.Succeeded, send(t, local(), in, openGuard(), 5*time.Second).Class)
 			require.Empty(t, body)
 			require.Empty(t, got.Header.Get("Content-Type"))
 			require.Empty(t, got.Header.Get("Idempotency-Key"))
@@ -179,7 +179,7 @@ func TestRequestThatCannotBeMade(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := charge("http://provider.invalid/")
 			c.change(&in)
-			_, err := new(HTTP).Prepare(t.Context(), in)
+			_, err := local().Prepare(t.Context(), in)
 			require.ErrorContains(t, err, c.text)
 			require.NotContains(t, err.Error(), "Evil")
 			var refusal *Refusal

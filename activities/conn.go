@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type guardedConn struct {
 }
 
 // connect opens a connection, and TLS for https. Nothing of the request leaves.
-func (h *HTTP) connect(ctx context.Context, u *url.URL) (*guardedConn, error) {
+func (h *HTTP) connect(ctx context.Context, u *url.URL, secure *tls.Config) (*guardedConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectFor)
 	defer cancel()
 	port := u.Port()
@@ -35,33 +36,42 @@ func (h *HTTP) connect(ctx context.Context, u *url.URL) (*guardedConn, error) {
 	}
 	dial := h.Dial
 	if dial == nil {
-		dial = new(net.Dialer).DialContext
+		dial = h.Network.dialer().DialContext
 	}
 	conn, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme == "https" {
-		secure := tls.Client(conn, h.tlsConfig(u.Hostname()))
-		if err := secure.HandshakeContext(ctx); err != nil {
+		over := tls.Client(conn, oneRequest(secure, u.Hostname()))
+		if err := over.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()
 			return nil, err
 		}
-		conn = secure
+		conn = over
 	}
 	return &guardedConn{Conn: conn}, nil
 }
 
-func (h *HTTP) tlsConfig(server string) *tls.Config {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if h.TLS != nil {
-		c = h.TLS.Clone()
-	}
+// oneRequest is for HTTP/1.1: one request on one connection.
+func oneRequest(secure *tls.Config, server string) *tls.Config {
+	c := secure.Clone()
 	if c.ServerName == "" {
 		c.ServerName = server
 	}
 	c.NextProtos = []string{"http/1.1"}
 	return c
+}
+
+// transport sends one request on the connection.
+func (c *guardedConn) transport() *http.Transport {
+	return &http.Transport{
+		DialContext:            c.take,
+		DialTLSContext:         c.take, // its TLS is up
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	}
 }
 
 // take hands the connection to the transport, once: a transport that wanted to

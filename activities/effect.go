@@ -47,15 +47,18 @@ type Client interface {
 
 // Effects makes effects and looks them up.
 type Effects struct {
-	Client Client
-	Types  map[string]Type // by contract.Operation.Type
-	Worker string          // as people and histories see it
-	Build  string
-	Log    *zap.Logger
-	Now    func() time.Time // nil: time.Now
+	Client  Client
+	Types   map[string]Type // by contract.Operation.Type
+	Worker  string          // as people and histories see it
+	Build   string
+	Log     *zap.Logger
+	Now     func() time.Time // nil: time.Now
+	Network Network          // what probes may reach
 	// Lookups is the client of probes; nil: one that follows no redirect.
 	Lookups *http.Client
 
+	ask     sync.Once
+	asks    *http.Client
 	once    sync.Once
 	places  *places
 	reports *batcher[admission.Report]

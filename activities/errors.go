@@ -69,6 +69,7 @@ var (
 	errPrepare   = errors.New("prepare_failed")    // the type could not prepare
 	errType      = errors.New("unknown_type")      // this worker has no such type
 	errOperation = errors.New("invalid_operation") // the declaration cannot work
+	errAddress   = errors.New("address_refused")   // the provider's address is not allowed to this worker
 )
 
 // known tells that the error is one of the above, so that its text is a reason.

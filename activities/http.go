@@ -2,18 +2,17 @@ package activities
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"headgate/admission"
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -28,11 +27,13 @@ const HTTPType = "http"
 // that closes an idle connection just as the request goes out cannot make an
 // unknown outcome of it; and net/http, which silently repeats a request that
 // looks idempotent when a reused connection dies, has no reused connection and
-// none to repeat it on. Redirects are not followed, proxies not used.
+// none to repeat it on. Proxies are not used; redirects are not followed, unless
+// the operation is a mere read that says so.
 type HTTP struct {
-	TLS  *tls.Config                                                          // nil: the system's roots
-	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
-	Now  func() time.Time                                                     // nil: time.Now
+	Network Network                                                              // of the connections that Dial does not make
+	TLS     *tls.Config                                                          // nil: the system's roots
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
+	Now     func() time.Time                                                     // nil: time.Now
 }
 
 // Prepare renders the request and connects.
@@ -49,16 +50,24 @@ func (h *HTTP) Prepare(ctx context.Context, in contract.EffectInput) (Prepared, 
 	if err != nil {
 		return nil, invalidOperation(err.Error())
 	}
-	request, err := h.request(in, spec)
+	request, body, err := h.request(in, spec)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := h.connect(ctx, request.URL)
+	signer, err := signerFor(spec.Webhook, in.ProviderKey)
 	if err != nil {
-		class, reason := admission.Classify(admission.Answer{})
-		return nil, &Refusal{Class: class, Reason: reason, Detail: brief(err.Error())}
+		return nil, err
 	}
-	return &httpEffect{request: request, conn: conn, rules: rules, now: h.now}, nil
+	secure, err := tlsFor(h.TLS, spec.TLS)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := h.connect(ctx, request.URL, secure)
+	if err != nil {
+		return nil, unreached(err)
+	}
+	return &httpEffect{owner: h, request: request, body: body, signer: signer, conn: conn, secure: secure, rules: rules, now: h.now,
+		redirects: spec.Redirects, most: cmp.Or(spec.MaxResponse, maxAnswer), timeout: in.Operation.Timeout.D()}, nil
 }
 
 func (h *HTTP) now() time.Time {
@@ -68,63 +77,55 @@ func (h *HTTP) now() time.Time {
 	return h.Now()
 }
 
-func (h *HTTP) request(in contract.EffectInput, spec *contract.HTTPRequest) (*http.Request, error) {
+// request renders the request, and gives its body beside it.
+func (h *HTTP) request(in contract.EffectInput, spec *contract.HTTPRequest) (*http.Request, []byte, error) {
 	u, err := url.Parse(spec.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, invalidOperation("the request's URL is not an absolute http or https URL")
+		return nil, nil, invalidOperation("the request's URL is not an absolute http or https URL")
+	}
+	text, mediaType, err := config.Body(spec, config.Call{Payload: in.Payload, Key: in.ProviderKey, Tenant: in.Tenant, RequestKey: in.Key})
+	if err != nil {
+		return nil, nil, &Refusal{Class: admission.Failed, Reason: config.InvalidPayload, Detail: brief(err.Error())}
+	}
+	if spec.Method == http.MethodGet || spec.Method == http.MethodHead || string(text) == "null" {
+		text = nil
 	}
 	var body io.ReadCloser = http.NoBody // not one that could be sent twice
-	if spec.Method != http.MethodGet && spec.Method != http.MethodHead && string(in.Payload) != "null" {
-		body = io.NopCloser(bytes.NewReader(in.Payload))
+	if text != nil {
+		body = io.NopCloser(bytes.NewReader(text))
 	}
 	r, err := http.NewRequest(spec.Method, u.String(), body)
 	if err != nil {
-		return nil, invalidOperation("the request cannot be made: " + err.Error())
+		return nil, nil, invalidOperation("the request cannot be made: " + err.Error())
 	}
 	r.Header.Set("User-Agent", "headgate")
 	r.Header.Set("Accept", "application/json")
-	if body != http.NoBody {
-		r.ContentLength = int64(len(in.Payload))
-		r.Header.Set("Content-Type", "application/json")
+	if text != nil {
+		r.ContentLength = int64(len(text))
+		r.Header.Set("Content-Type", mediaType)
 	}
 	if err := setHeaders(r, spec.Headers); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if spec.IdempotencyHeader != "" {
 		r.Header.Set(spec.IdempotencyHeader, in.ProviderKey)
 	}
-	return r, nil
-}
-
-// setHeaders adds the declared headers; what comes from the environment is read
-// now and stays in memory. A value that is missing may be there on another
-// worker, so this is no final failure.
-func setHeaders(r *http.Request, headers []contract.Header) error {
-	for _, h := range headers {
-		value := h.Value
-		if h.Env != "" {
-			if value = os.Getenv(h.Env); value == "" {
-				return fmt.Errorf("header %s: the environment variable %s is not set on this worker", h.Name, h.Env)
-			}
-		}
-		if i := strings.IndexFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }); i >= 0 {
-			return fmt.Errorf("header %s: its value holds a control character", h.Name)
-		}
-		if strings.EqualFold(h.Name, "Host") {
-			r.Host = value
-			continue
-		}
-		r.Header.Set(h.Name, value)
-	}
-	return nil
+	return r, text, nil
 }
 
 // httpEffect is one request and the connection that it will leave on.
 type httpEffect struct {
-	request *http.Request
-	conn    *guardedConn
-	rules   *rules
-	now     func() time.Time
+	owner     *HTTP
+	request   *http.Request
+	body      []byte
+	signer    *signer // nil: not signed
+	conn      *guardedConn
+	secure    *tls.Config
+	rules     *rules
+	now       func() time.Time
+	redirects int           // how many are followed yet
+	most      int           // bytes of an answer's body that are read
+	timeout   time.Duration // of the effect
 }
 
 // Close closes the connection, used or not.
@@ -135,21 +136,35 @@ func (e *httpEffect) Close() error {
 
 // Effect sends the request and reads the answer.
 func (e *httpEffect) Effect(ctx context.Context, guard *Guard) contract.Outcome {
+	if err := e.signer.sign(e.request, e.body, e.now()); err != nil {
+		return contract.Outcome{Class: admission.NotDispatched, Reason: errPrepare.Error(), Detail: err.Error()}
+	}
 	e.conn.guard = guard
-	defer context.AfterFunc(ctx, func() { _ = e.conn.Close() })() // whatever the transport makes of it
-	transport := &http.Transport{
-		DialContext:            e.conn.take,
-		DialTLSContext:         e.conn.take, // its TLS is up
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
+	for request := e.request; ; e.redirects-- {
+		response, err := e.exchange(ctx, request)
+		if err != nil {
+			return e.unanswered(guard, err)
+		}
+		if e.redirects <= 0 {
+			return e.answered(response)
+		}
+		next, err := e.follow(ctx, request, response)
+		switch {
+		case err != nil:
+			return redirectRefused(e.answered(response), err)
+		case next == nil:
+			return e.answered(response)
+		}
+		request = next
 	}
-	response, err := transport.RoundTrip(e.request.WithContext(ctx))
-	if err != nil {
-		return e.unanswered(guard, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	return e.answered(readAnswer(response))
+}
+
+// exchange sends a request on its connection. The answer's body is read by
+// readAnswer, or broken off with the connection.
+func (e *httpEffect) exchange(ctx context.Context, request *http.Request) (*http.Response, error) {
+	conn := e.conn
+	context.AfterFunc(ctx, func() { _ = conn.Close() }) // whatever the transport makes of it
+	return conn.transport().RoundTrip(request.WithContext(ctx))
 }
 
 // unanswered classifies an exchange without a status line.
@@ -165,7 +180,9 @@ func (e *httpEffect) unanswered(guard *Guard, err error) contract.Outcome {
 }
 
 // answered classifies an answer. One that broke off satisfies no rule.
-func (e *httpEffect) answered(a reading) contract.Outcome {
+func (e *httpEffect) answered(response *http.Response) contract.Outcome {
+	defer func() { _ = response.Body.Close() }()
+	a := readAnswer(response, e.most)
 	o := contract.Outcome{Status: a.status, Detail: a.detail, Result: a.raw}
 	seen := admission.Answer{Sent: true, Status: a.status}
 	if !a.broken {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,11 @@ import (
 	"headgate/admission"
 	"headgate/contract"
 )
+
+// loopback is the network of tests: the providers are on this machine.
+var loopback = Network{Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+
+func local() *HTTP { return &HTTP{Network: loopback} }
 
 func openGuard() *Guard { return &Guard{now: time.Now, sendBy: time.Now().Add(time.Hour)} }
 
@@ -110,7 +116,7 @@ func TestNotReached(t *testing.T) {
 		"no TLS at all": "https://" + noTLS.Addr().String(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := new(HTTP).Prepare(t.Context(), charge(url))
+			_, err := local().Prepare(t.Context(), charge(url))
 			var refusal *Refusal
 			require.ErrorAs(t, err, &refusal)
 			require.Equal(t, admission.NotDispatched, refusal.Class)
@@ -160,7 +166,7 @@ func TestBrokenExchanges(t *testing.T) {
 		for _, method := range []string{http.MethodPost, http.MethodGet} {
 			t.Run(c.name+"/"+method, func(t *testing.T) {
 				s := newRaw(t, c.answer)
-				o := send(t, new(HTTP), charge(s.url(), func(r *contract.HTTPRequest) { r.Method = method }), openGuard(), 300*time.Millisecond)
+				o := send(t, local(), charge(s.url(), func(r *contract.HTTPRequest) { r.Method = method }), openGuard(), 300*time.Millisecond)
 				require.Equal(t, admission.Unknown, o.Class, o.Detail)
 				require.Equal(t, c.reason, o.Reason)
 				require.Equal(t, c.status, o.Status)
@@ -200,7 +206,7 @@ func TestNoHiddenRepetition(t *testing.T) {
 		require.EqualValues(t, 2, s.conns.Load(), "the second request went out twice: on both connections")
 	})
 	t.Run("ours", func(t *testing.T) {
-		s, h := provider(), new(HTTP)
+		s, h := provider(), local()
 		for range 2 {
 			require.Equal(t, admission.Succeeded, send(t, h, charge(s.url()), openGuard(), time.Second).Class)
 		}
@@ -236,7 +242,7 @@ func TestGuardHoldsTheFirstByte(t *testing.T) {
 	}{{"late", "send_by_passed", late}, {"fenced", "fenced", fenced}, {"spent", "connection_failed", spent}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newRaw(t, func(*net.TCPConn, *http.Request) {})
-			o := send(t, new(HTTP), charge(s.url()), c.guard(), time.Second)
+			o := send(t, local(), charge(s.url()), c.guard(), time.Second)
 			require.Equal(t, admission.NotDispatched, o.Class)
 			require.Equal(t, c.reason, o.Reason)
 			_ = s.Close()
@@ -246,7 +252,7 @@ func TestGuardHoldsTheFirstByte(t *testing.T) {
 		t.Run(c.name+" over TLS", func(t *testing.T) {
 			var requests atomic.Int64
 			s := quietTLS(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
-			h := &HTTP{TLS: s.Client().Transport.(*http.Transport).TLSClientConfig}
+			h := &HTTP{Network: loopback, TLS: s.Client().Transport.(*http.Transport).TLSClientConfig}
 			o := send(t, h, charge(s.URL), c.guard(), time.Second)
 			require.Equal(t, admission.NotDispatched, o.Class)
 			s.Close()

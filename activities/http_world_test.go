@@ -90,11 +90,13 @@ func worldOver(t *testing.T, scheme string, cert *httptest.Server) *world {
 	})}
 	h := &HTTP{Dial: listener.dial}
 	w.kind = h
+	if cert != nil {
+		h.TLS = cert.Client().Transport.(*http.Transport).TLSClientConfig
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		if cert != nil {
-			h.TLS = cert.Client().Transport.(*http.Transport).TLSClientConfig
 			_ = provider.Serve(tls.NewListener(listener, cert.TLS))
 			return
 		}

@@ -7,26 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
 	"headgate/contract"
 )
-
-// lookups is the default client of probes. Look-ups only read, and cancels may be
-// sent twice, so they share connections and may be repeated by the transport.
-// Redirects are not followed: what another address says is not the provider's word.
-var lookups = &http.Client{
-	Transport: &http.Transport{
-		MaxIdleConnsPerHost:    4,
-		IdleConnTimeout:        30 * time.Second,
-		TLSHandshakeTimeout:    connectFor,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
-	},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
 
 // Probe asks the provider once whether an effect happened, or to cancel it. It
 // never fails: what could not be asked, or was not answered by the provider in a
@@ -63,21 +48,39 @@ func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 	if err != nil {
 		return inconclusive(err.Error())
 	}
-	client := e.Lookups
-	if client == nil {
-		client = lookups
+	client, done, err := e.lookups(in.Probe.TLS)
+	if err != nil {
+		return inconclusive(err.Error())
 	}
+	defer done()
 	response, err := client.Do(request)
 	if err != nil {
 		return inconclusive(withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	a := readAnswer(response)
+	a := readAnswer(response, maxAnswer)
 	found := judge(a, rules)
 	if found.Finding == contract.Happened {
 		found.Count = count(in.Probe.Count, a)
 	}
 	return found
+}
+
+// lookups gives the client for one probe. Those without TLS settings share one.
+func (e *Effects) lookups(spec *contract.TLS) (client *http.Client, done func(), err error) {
+	switch {
+	case e.Lookups != nil:
+		return e.Lookups, func() {}, nil
+	case spec == nil:
+		e.ask.Do(func() { e.asks = e.Network.lookups(nil) })
+		return e.asks, func() {}, nil
+	}
+	secure, err := tlsFor(nil, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	client = e.Network.lookups(secure)
+	return client, client.CloseIdleConnections, nil
 }
 
 // judge applies the rules to an answer. One that both accept says nothing.

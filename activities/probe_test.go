@@ -24,7 +24,7 @@ func probeInput(url string) contract.ProbeInput {
 func look(t *testing.T, in contract.ProbeInput) contract.Evidence {
 	t.Helper()
 	at := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
-	e := &Effects{Worker: "http@here:1", Log: zap.NewNop(), Now: func() time.Time { return at }}
+	e := &Effects{Network: loopback, Worker: "http@here:1", Log: zap.NewNop(), Now: func() time.Time { return at }}
 	found, err := e.Probe(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, contract.EvidenceLookup, found.Kind)
@@ -110,7 +110,7 @@ func TestProbeWithoutAnswer(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		found, err := (&Effects{Log: zap.NewNop()}).Probe(ctx, probeInput(s.url()))
+		found, err := (&Effects{Network: loopback, Log: zap.NewNop()}).Probe(ctx, probeInput(s.url()))
 		require.NoError(t, err)
 		require.Equal(t, contract.Inconclusive, found.Finding)
 	})
@@ -160,7 +160,7 @@ func TestCancelProbe(t *testing.T) {
 			in.Kind = contract.ProbeCancel
 			in.Probe.Cancel = &contract.Cancel{Method: "DELETE", URL: s.URL + "/charges/{key}", Reference: "body.id",
 				Happened: "status == 409", DidNotHappen: "body.state == 'cancelled'"}
-			found, err := (&Effects{Log: zap.NewNop()}).Probe(t.Context(), in)
+			found, err := (&Effects{Network: loopback, Log: zap.NewNop()}).Probe(t.Context(), in)
 			require.NoError(t, err)
 			require.Equal(t, contract.EvidenceCancel, found.Kind)
 			require.Equal(t, c.finding, found.Finding, found.Detail)
@@ -174,7 +174,7 @@ func TestCancelProbe(t *testing.T) {
 		in := probeInput("http://127.0.0.1:1/")
 		in.Kind = kind
 		change(&in.Probe)
-		found, err := (&Effects{Log: zap.NewNop()}).Probe(t.Context(), in)
+		found, err := (&Effects{Network: loopback, Log: zap.NewNop()}).Probe(t.Context(), in)
 		require.NoError(t, err)
 		require.Equal(t, contract.Inconclusive, found.Finding)
 		require.Contains(t, found.Detail, "declares no probe")

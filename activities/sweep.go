@@ -162,16 +162,17 @@ func (s *sweep) page(ctx context.Context, l contract.List, cursor string) (readi
 	if err := setHeaders(r, l.Headers); err != nil {
 		return reading{}, err
 	}
-	client := s.Lookups
-	if client == nil {
-		client = lookups
+	client, done, err := s.lookups(s.op.Probe.TLS)
+	if err != nil {
+		return reading{}, err
 	}
+	defer done()
 	response, err := client.Do(r)
 	if err != nil {
 		return reading{}, errors.New(withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	a := readAnswer(response)
+	a := readAnswer(response, maxAnswer)
 	switch {
 	case a.status != http.StatusOK:
 		return a, fmt.Errorf("the listing answers %d", a.status)

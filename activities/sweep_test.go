@@ -84,7 +84,7 @@ func stock(t *testing.T, key, operation string, status enums.WorkflowExecutionSt
 
 func sweepOver(t *testing.T, op contract.Operation, tasks *server) contract.AuditReport {
 	t.Helper()
-	s := &sweep{Effects: &Effects{Client: tasks, Worker: "http@here:1", Log: zap.NewNop()}, op: op, alive: func() {}, pause: func(time.Duration) bool { return true }}
+	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Worker: "http@here:1", Log: zap.NewNop()}, op: op, alive: func() {}, pause: func(time.Duration) bool { return true }}
 	s.report = contract.AuditReport{Operation: op.Name, Listing: contract.ListingNone, Findings: []contract.Finding{}}
 	require.NoError(t, s.run(t.Context()))
 	return s.report
@@ -134,7 +134,7 @@ func TestSweepRacesDispatch(t *testing.T) {
 	p := newShelf(t)
 	p.keys = []string{contract.ProviderKey("acme", "new")}
 	tasks := &server{}
-	s := &sweep{Effects: &Effects{Client: tasks, Log: zap.NewNop()}, op: p.operation(), alive: func() {}}
+	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Log: zap.NewNop()}, op: p.operation(), alive: func() {}}
 	s.pause = func(d time.Duration) bool {
 		if d == sweepLag { // meanwhile the index catches up
 			tasks.tasks = append(tasks.tasks, stock(t, "new", "charge", enums.WORKFLOW_EXECUTION_STATUS_RUNNING))

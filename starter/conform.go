@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headgate/activities"
 	"headgate/config"
 	"headgate/starter/conform"
 )
@@ -41,7 +42,7 @@ sandbox. Credentials come from this command's environment, as a worker's do.`,
 			if !ok {
 				return withStatus(exitUsage, "there is no operation %q in %s", args[0], file)
 			}
-			o.Operation = op.Declared
+			o.Operation, o.Network = op.Declared, activities.Network{Private: checked.Network.Private}
 			if o.Run == "" {
 				o.Run = strings.ToLower(rand.Text()[:8])
 			}

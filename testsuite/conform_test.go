@@ -20,6 +20,7 @@ import (
 )
 
 const conformOperations = `
+network: {private: "127.0.0.0/8"}
 budget: {resources: {calls: {concurrent: 1}}}
 operations:
   charge:

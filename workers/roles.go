@@ -25,7 +25,7 @@ type role struct {
 // roles is the one table. A new type of effect is one more line.
 var roles = []role{
 	{name: "control", queue: contract.ControlQueue, register: registerControl, options: controlOptions, budget: true},
-	effects(activities.HTTPType, func() activities.Type { return new(activities.HTTP) }),
+	effects(activities.HTTPType, func(n activities.Network) activities.Type { return &activities.HTTP{Network: n} }),
 }
 
 // Roles are the names that Options.Roles may hold.
@@ -75,17 +75,19 @@ func controlOptions(o Options) worker.Options {
 }
 
 // effects is the role of one type of effects.
-func effects(typeName string, newType func() activities.Type) role {
+func effects(typeName string, newType func(activities.Network) activities.Type) role {
 	return role{
 		name:  typeName,
 		queue: contract.EffectsQueue(typeName),
 		register: func(r worker.Registry, o Options, identity string) {
+			network := activities.Network{Private: o.Config.Network.Private}
 			activities.RegisterEffects(r, &activities.Effects{
-				Client: o.Client,
-				Types:  map[string]activities.Type{typeName: newType()},
-				Worker: identity,
-				Build:  o.Build,
-				Log:    o.Log,
+				Client:  o.Client,
+				Types:   map[string]activities.Type{typeName: newType(network)},
+				Network: network,
+				Worker:  identity,
+				Build:   o.Build,
+				Log:     o.Log,
 			})
 		},
 		options: effectOptions,

@@ -58,6 +58,8 @@ type Options struct {
 	Failing   json.RawMessage // canonical: one that the provider answers with an error; nil: none
 	// Run names the trial: the request keys are Run-a and so on.
 	Run string
+	// Network is where the provider may be. The zero value: at public addresses.
+	Network activities.Network
 	// Patience is the longest wait for one thing. Zero: 30s.
 	Patience time.Duration
 }
@@ -76,7 +78,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Patience == 0 {
 		o.Patience = 30 * time.Second
 	}
-	t := &trial{Options: o, probes: &activities.Effects{Worker: Tenant, Log: zap.NewNop()}}
+	t := &trial{Options: o, probes: &activities.Effects{Network: o.Network, Worker: Tenant, Log: zap.NewNop()}}
 	t.report = Report{Operation: o.Operation.Name, Digest: o.Operation.Digest, Run: o.Run, Lines: []Line{}}
 	if o.Operation.Provider != nil {
 		t.report.Version = o.Operation.Provider.Version
@@ -111,7 +113,7 @@ func (t *trial) key(name string) string { return t.Run + "-" + name }
 
 // send makes one request as an attempt would.
 func (t *trial) send(ctx context.Context, name string, payload json.RawMessage) contract.Outcome {
-	return activities.Try(ctx, new(activities.HTTP), contract.EffectInput{Tenant: Tenant, Key: t.key(name), Attempt: 1,
+	return activities.Try(ctx, &activities.HTTP{Network: t.Network}, contract.EffectInput{Tenant: Tenant, Key: t.key(name), Attempt: 1,
 		ProviderKey: contract.ProviderKey(Tenant, t.key(name)), Operation: t.Operation, Payload: payload})
 }
 

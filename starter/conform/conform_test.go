@@ -3,11 +3,13 @@ package conform
 import (
 	"encoding/json"
 	"maps"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"headgate/activities"
 	"headgate/config"
 	"headgate/contract"
 	"headgate/testsuite/provider"
@@ -41,7 +43,7 @@ operations:
 `+declared))
 	require.NoError(t, err)
 	op, _ := c.Operation("charge")
-	r, err := Run(t.Context(), Options{Operation: op.Declared, Payload: json.RawMessage(`{"amount":1}`), Other: json.RawMessage(`{"amount":2}`), Run: "run", Patience: 4 * time.Second})
+	r, err := Run(t.Context(), Options{Network: activities.Network{Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Operation: op.Declared, Payload: json.RawMessage(`{"amount":1}`), Other: json.RawMessage(`{"amount":2}`), Run: "run", Patience: 4 * time.Second})
 	require.NoError(t, err)
 	verdicts, seen := map[string]Verdict{}, 0
 	for _, l := range r.Lines {
