@@ -27,6 +27,11 @@ var loopback = Network{Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/
 
 func local() *HTTP { return &HTTP{Network: loopback} }
 
+func httpOperation(url string) contract.Operation {
+	return contract.Operation{Name: "charge", Type: HTTPType, Timeout: contract.Duration(testTimeout), Heartbeat: contract.Duration(testHeartbeat),
+		Request: &contract.HTTPRequest{Method: http.MethodPost, URL: url, IdempotencyHeader: "Idempotency-Key", Reference: "body.id"}}
+}
+
 func openGuard() *Guard { return &Guard{now: time.Now, sendBy: time.Now().Add(time.Hour)} }
 
 // send prepares and makes one effect. within bounds the effect.

@@ -69,6 +69,11 @@ var rules = []rule{
 			"github.com/standard-webhooks/standard-webhooks"},
 	},
 	{
+		pkg:    "activities/conformance",
+		ours:   []string{"admission", "contract", "config", "activities"},
+		others: []string{"go.temporal.io/sdk/activity", "go.temporal.io/sdk/temporal", "go.temporal.io/sdk/worker", "go.temporal.io/api", "go.uber.org/zap", "github.com/stretchr/testify"},
+	},
+	{
 		pkg:    driver,
 		ours:   []string{"contract"},
 		others: []string{"github.com/mxschmitt/playwright-go", "go.uber.org/zap"},
