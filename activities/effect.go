@@ -16,27 +16,6 @@ import (
 	"headgate/contract"
 )
 
-// Type is one kind of effect. A type knows how to make an effect; when it may be
-// made, and what becomes of the answer, is written once, below.
-type Type interface {
-	// Prepare does all that nobody outside can notice: it renders, connects,
-	// opens, reads. It ends soon after ctx does. A *Refusal says what the
-	// outcome is; any other error means not dispatched.
-	//
-	// If what it returns is an io.Closer too, that is closed at the end of the
-	// attempt, dispatched or not.
-	Prepare(ctx context.Context, in contract.EffectInput) (Prepared, error)
-}
-
-// Prepared is an effect that is ready to leave.
-type Prepared interface {
-	// Effect makes the effect, once. Inside the write that lets it out, it asks
-	// the guard. It ends soon after ctx does, and says what it knows: Class,
-	// Reason, Detail, Status, Result, Reference, Cost and RetryAfter; the rest of
-	// the outcome is filled in here.
-	Effect(ctx context.Context, guard *Guard) contract.Outcome
-}
-
 // Client is what Effects needs of a Temporal client.
 type Client interface {
 	Beats

@@ -31,6 +31,9 @@ func (e *Effects) Probe(ctx context.Context, in contract.ProbeInput) (contract.E
 }
 
 func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Evidence {
+	if name, own := strings.CutPrefix(in.Probe.URL, contract.TypeProbe); own && in.Kind == contract.ProbeLookup {
+		return e.probeOwn(ctx, name, in)
+	}
 	ask, err := question(in)
 	if err != nil {
 		return inconclusive(err.Error())
@@ -62,6 +65,31 @@ func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 	found := judge(a, rules)
 	if found.Finding == contract.Happened {
 		found.Count = count(in.Probe.Count, a)
+	}
+	return found
+}
+
+// probeOwn asks a type that looks its effects up by itself. Its word is held to
+// the same: what is neither happened nor did_not_happen says nothing.
+func (e *Effects) probeOwn(ctx context.Context, name string, in contract.ProbeInput) (found contract.Evidence) {
+	defer func() {
+		if v := recover(); v != nil {
+			found = inconclusive("the look-up panicked")
+		}
+	}()
+	p, ok := e.Types[name].(Prober)
+	if !ok {
+		return inconclusive(fmt.Sprintf("the type %q of this worker cannot look up", name))
+	}
+	if in.Probe.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
+		defer cancel()
+	}
+	said := p.Probe(ctx, in)
+	found = contract.Evidence{Finding: said.Finding, Status: said.Status, Detail: brief(said.Detail), Reference: said.Reference, Result: said.Result}
+	if said.Finding != contract.Happened && said.Finding != contract.DidNotHappen || ctx.Err() != nil {
+		found.Finding = contract.Inconclusive
 	}
 	return found
 }

@@ -25,6 +25,7 @@ type Config struct {
 	Temporal   Temporal         `json:"temporal"`
 	People     People           `json:"people,omitempty"`
 	Network    Network          `json:"network,omitzero"`
+	Types      []string         `json:"types,omitempty"` // of your own, sorted
 }
 
 // Gateway is how the HTTP door listens.
@@ -75,7 +76,8 @@ func Parse(name string, data []byte) (*Config, error) {
 
 func (c *Config) read(s *section) {
 	c.Budget = readBudget(s)
-	c.Operations = readOperations(s, &c.Budget)
+	c.Types = readTypes(s)
+	c.Operations = readOperations(s, &c.Budget, c.Types)
 	c.Budget = c.Budget.Normalize()
 	if err := c.Budget.Validate(); err != nil && len(s.errors) == 0 {
 		s.add(s.place, "budget", "%v", err) // a rule that this package does not know

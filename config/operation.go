@@ -9,11 +9,12 @@ import (
 	"headgate/contract"
 )
 
-// operationTypes are the operation types that the file may name.
+// operationTypes are the built-in operation types. The file may name others in
+// its section types.
 var operationTypes = []string{"http"}
 
 // readOperations also puts into the budget what admission must know of them.
-func readOperations(root *section, budget *admission.Policy) []Operation {
+func readOperations(root *section, budget *admission.Policy, own []string) []Operation {
 	f, ok := root.need("operations", "{charge_card: {type: http, ...}}")
 	if !ok {
 		return nil
@@ -29,7 +30,7 @@ func readOperations(root *section, budget *admission.Policy) []Operation {
 		if gate, ok := readGate(f.name, o); ok {
 			budget.Operations = append(budget.Operations, gate)
 		}
-		out = append(out, readOperation(f.name, o, *budget))
+		out = append(out, readOperation(f.name, o, *budget, own))
 	}
 	slices.SortFunc(out, func(a, b Operation) int { return strings.Compare(a.Declared.Name, b.Declared.Name) })
 	return out
@@ -37,25 +38,23 @@ func readOperations(root *section, budget *admission.Policy) []Operation {
 
 // readOperation goes on after an error, as if the field were not there, so that
 // all errors of an operation come at once.
-func readOperation(name string, s *section, budget admission.Policy) Operation {
+func readOperation(name string, s *section, budget admission.Policy, own []string) Operation {
 	d := contract.Operation{Name: name, Type: operationTypes[0]}
 	if f, ok := s.need("type", operationTypes[0]); ok {
-		if f.value.text == "browser" || f.value.text == "model" {
+		if f.value.text == "browser" {
 			s.errorAt(f, "type %s is not served by this version: write %s", f.value.text, strings.Join(operationTypes, ", "))
 		} else {
-			d.Type = s.oneOf("type", operationTypes[0], operationTypes...)
+			d.Type = s.oneOf("type", operationTypes[0], append(slices.Clone(operationTypes), own...)...)
 		}
 	}
 	d.Timeout = s.span("timeout", DefaultTimeout, minTimeout, maxTimeout)
 	d.Heartbeat = s.span("heartbeat", DefaultHeartbeat, minHeartbeat, maxHeartbeat)
 	d.Retry = readRetry(s.child("retry"))
-	if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
-		d.Request = readRequest(s.childOf(f))
-	}
+	s.readWhat(&d, own)
 	d.Replay = readReplay(s.child("replay"), d)
 	d.OnFinding = s.oneOf("on_finding", "", contract.OnFindingRecord, contract.OnFindingFreeze)
 	if p := s.child("probe"); p != nil {
-		d.Probe = readProbe(p, budget)
+		d.Probe = readProbe(p, budget, d, own)
 		checkCancel(p, d)
 	}
 	readTLS(s.child("tls"), &d)
@@ -76,6 +75,18 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 	op := Operation{Declared: d, Costs: costs}
 	op.Declared.Digest = op.digest()
 	return op
+}
+
+// readWhat reads the part that depends on the type: what the effect is.
+func (s *section) readWhat(d *contract.Operation, own []string) {
+	switch {
+	case slices.Contains(own, d.Type):
+		d.With = readSettings(s.child("with"))
+	default:
+		if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
+			d.Request = readRequest(s.childOf(f))
+		}
+	}
 }
 
 // digest covers all that the file says about an operation; the costs of one task

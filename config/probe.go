@@ -10,14 +10,19 @@ import (
 
 // readProbe reads how the provider tells what happened: at least one of a
 // look-up, a cancel and a callback.
-func readProbe(s *section, budget admission.Policy) *contract.Probe {
+func readProbe(s *section, budget admission.Policy, d contract.Operation, own []string) *contract.Probe {
 	out := &contract.Probe{}
 	lookup, looks := s.field("lookup")
 	cancel, cancels := s.field("cancel")
 	callback, calls := s.field("callback")
+	itself := slices.Contains(own, d.Type) && s.truth("own")
 	switch {
+	case looks && itself:
+		s.errorAt(lookup, "the type looks up by itself: remove lookup or own")
 	case looks:
 		readLookup(s.childOf(lookup), out)
+	case itself:
+		looks, out.URL = true, contract.TypeProbe+d.Type
 	case !cancels && !calls:
 		s.need("lookup", "{url: \"https://.../?key={key}\", happened: \"status == 200\"}")
 	}

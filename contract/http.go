@@ -11,7 +11,8 @@ type Header struct {
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// Field is one field of a form; its value is a template.
+// Field is a name and its value: of a form, where the value is a template, or a
+// setting of a type.
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

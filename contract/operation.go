@@ -7,7 +7,7 @@ import "headgate/admission"
 // file changes new tasks only. Secrets are in it by reference only.
 type Operation struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // http
+	Type string `json:"type"` // http, model, or one of your own
 	// Digest is the SHA-256 of the declaration, so that an attempt can tell
 	// which one it ran under.
 	Digest string           `json:"digest"`
@@ -27,6 +27,8 @@ type Operation struct {
 	// OnFinding is what a finding does to the operation. Tasks that were pinned
 	// before there were findings have none, and tell none.
 	OnFinding string `json:"on_finding,omitempty"`
+	// With is what the declaration tells a type of your own, sorted by name.
+	With []Field `json:"with,omitempty"`
 	// EscalateAfter makes a doubt overdue that only a person can end: it is logged
 	// and shown, and decides nothing. Zero: never.
 	EscalateAfter Duration `json:"escalate_after,omitempty"`
@@ -38,6 +40,20 @@ type Operation struct {
 	// Provider is what the provider really does; nil: what Probe says of it.
 	Provider *Provider `json:"provider,omitempty"`
 }
+
+// Setting is what the declaration says to its type under a name; empty: nothing.
+func (o Operation) Setting(name string) string {
+	for _, f := range o.With {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// TypeProbe begins the URL of a look-up that the operation's own type makes; its
+// name is behind it.
+const TypeProbe = "type:"
 
 // Retry bounds the attempts of one task.
 type Retry struct {
@@ -90,7 +106,7 @@ type HTTPRequest struct {
 // Probe is how the provider tells whether an effect happened: by look-up, by a
 // cancel, by a callback, or more than one of them.
 type Probe struct {
-	// URL of a GET, the look-up; {key} is the escaped provider key, {tenant} and
+	// URL of a GET, the look-up, or TypeProbe and a type of your own that looks up; {key} is the escaped provider key, {tenant} and
 	// {request_key} the task's own. Empty: there is no look-up.
 	URL     string   `json:"url"`
 	Headers []Header `json:"headers,omitempty"`

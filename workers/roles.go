@@ -2,6 +2,7 @@ package workers
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,15 +39,24 @@ func Roles() []string {
 }
 
 // choose finds roles by name, each once.
-func choose(names []string) ([]role, error) {
+func choose(names []string, own map[string]activities.Type) ([]role, error) {
+	roles := slices.Clone(roles)
+	known := Roles()
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if slices.Contains(known, name) {
+			return nil, fmt.Errorf("the type %q has the name of a role that is there", name)
+		}
+		kind := own[name]
+		roles, known = append(roles, effects(name, func(activities.Network) activities.Type { return kind })), append(known, name)
+	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no role is given: want %s", strings.Join(Roles(), " or "))
+		return nil, fmt.Errorf("no role is given: want %s", strings.Join(known, " or "))
 	}
 	var chosen []role
 	for _, name := range names {
 		i := slices.IndexFunc(roles, func(r role) bool { return r.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no role %q: want %s", name, strings.Join(Roles(), " or "))
+			return nil, fmt.Errorf("there is no role %q: want %s", name, strings.Join(known, " or "))
 		}
 		if !slices.ContainsFunc(chosen, func(r role) bool { return r.name == name }) {
 			chosen = append(chosen, roles[i])

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.uber.org/zap"
 
+	"headgate/activities"
 	"headgate/config"
 )
 
@@ -37,8 +38,11 @@ const stickyWorkflows = 2000
 type Options struct {
 	Client client.Client
 	Config *config.Config
-	Roles  []string // of Roles()
-	Log    *zap.Logger
+	Roles  []string // of Roles(), or of Types
+	// Types are operation types of your own, by name. Each is a role, and has a task
+	// queue, of that name; the configuration declares it in its section types.
+	Types map[string]activities.Type
+	Log   *zap.Logger
 	// Slots is how many effects each effect role runs at once. Zero: DefaultSlots.
 	Slots int
 	// RatePerSecond bounds how many effects of a queue are started, over all
@@ -96,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(o.Roles)
+	chosen, err := choose(o.Roles, o.Types)
 	if err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}

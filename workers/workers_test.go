@@ -63,7 +63,7 @@ func TestRoleTable(t *testing.T) {
 		{"http", "headgate-effects-http", nil, []string{"effect", "probe", "sweep"}, false, true},
 	} {
 		t.Run(c.role, func(t *testing.T) {
-			chosen, err := choose([]string{c.role, c.role})
+			chosen, err := choose([]string{c.role, c.role}, nil)
 			require.NoError(t, err)
 			require.Len(t, chosen, 1, "named twice, run once")
 			r := chosen[0]
