@@ -35,7 +35,7 @@ var messages = []any{
 	contract.FreezeReply{}, contract.FreezeRequest{}, contract.HTTPRequest{}, contract.Header{}, contract.LateEvidence{},
 	contract.LeasesRequest{}, contract.List{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
 	contract.SettledRequest{}, contract.Settled{}, contract.Stops{}, contract.Stop{},
-	contract.EvidenceReply{}, contract.Lookups{}, contract.Field{}, contract.Secret{}, contract.TLS{},
+	contract.EvidenceReply{}, contract.Lookups{}, contract.Field{}, contract.Model{}, contract.ModelAnswer{}, contract.ModelUsage{}, contract.Secret{}, contract.TLS{},
 	contract.Claim{}, contract.Intent{}, contract.IntentInput{},
 	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.Provider{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
 	contract.ReportBatch{}, contract.ReportInput{}, contract.RequestBatch{}, contract.RequestInput{}, contract.Resolution{},

@@ -20,6 +20,7 @@ type Operation struct {
 	Retry     Retry        `json:"retry"`
 	Replay    Replay       `json:"replay"`
 	Request   *HTTPRequest `json:"request,omitempty"` // type http
+	Model     *Model       `json:"model,omitempty"`   // type model
 	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
 	// Doubts tells that the budget hears of each doubt about an effect, and of its
 	// end. Tasks that were pinned before there was a ceiling say neither.
