@@ -59,21 +59,49 @@ var (
 	bodies = &language{env: sync.OnceValue(bodyEnv)}
 )
 
-// costEnv knows `payload`, and estimate_tokens(text): a rough number of model
-// tokens, a quarter of the bytes in UTF-8, rounded up. Real counts depend on the
-// model; they settle the cost when the effect has ended.
+// costEnv knows `payload`, and estimate_tokens: a rough number of model tokens, a
+// quarter of the bytes in UTF-8, rounded up; of a list, that of all texts in it and
+// four more for each element. Real counts depend on the model; they settle the
+// cost when the effect has ended.
 func costEnv() *cel.Env {
 	return newEnv(
 		cel.Variable("payload", cel.DynType),
-		cel.Function("estimate_tokens", cel.Overload("estimate_tokens_string", []*cel.Type{cel.StringType}, cel.IntType,
-			cel.UnaryBinding(func(v ref.Val) ref.Val {
-				s, ok := v.(types.String)
-				if !ok {
-					return types.MaybeNoSuchOverloadErr(v)
-				}
-				return types.Int((len(s) + 3) / 4)
-			}))),
+		cel.Function("estimate_tokens",
+			cel.Overload("estimate_tokens_string", []*cel.Type{cel.StringType}, cel.IntType, cel.UnaryBinding(estimateTokens)),
+			cel.Overload("estimate_tokens_list", []*cel.Type{cel.ListType(cel.DynType)}, cel.IntType, cel.UnaryBinding(estimateTokens))),
 	)
+}
+
+func estimateTokens(v ref.Val) ref.Val {
+	switch v := v.(type) {
+	case types.String:
+		return types.Int((len(v) + 3) / 4)
+	case traits.Lister:
+		total := types.Int(0)
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			total += 4 + types.Int((textIn(it.Next())+3)/4)
+		}
+		return total
+	}
+	return types.MaybeNoSuchOverloadErr(v)
+}
+
+// textIn is the bytes of all texts in a value.
+func textIn(v ref.Val) int {
+	total := 0
+	switch v := v.(type) {
+	case types.String:
+		return len(v)
+	case traits.Mapper:
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			total += textIn(v.Get(it.Next()))
+		}
+	case traits.Lister:
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			total += textIn(it.Next())
+		}
+	}
+	return total
 }
 
 // bodyEnv knows what a template may say: `payload`, and the task's names.

@@ -92,6 +92,9 @@ func readTLS(s *section, d *contract.Operation) {
 	if d.Request != nil {
 		d.Request.TLS = out
 	}
+	if d.Model != nil {
+		d.Model.TLS = out
+	}
 	if d.Probe != nil {
 		d.Probe.TLS = out
 	}

@@ -11,7 +11,7 @@ import (
 
 // operationTypes are the built-in operation types. The file may name others in
 // its section types.
-var operationTypes = []string{"http"}
+var operationTypes = []string{"http", "model"}
 
 // readOperations also puts into the budget what admission must know of them.
 func readOperations(root *section, budget *admission.Policy, own []string) []Operation {
@@ -58,7 +58,8 @@ func readOperation(name string, s *section, budget admission.Policy, own []strin
 		checkCancel(p, d)
 	}
 	readTLS(s.child("tls"), &d)
-	if f, ok := s.field("request"); ok && d.Request != nil {
+	if d.Request != nil {
+		f, _ := s.field("request")
 		s.checkRedirects(f, d)
 	}
 	if p := s.child("provider"); p != nil {
@@ -71,6 +72,9 @@ func readOperation(name string, s *section, budget admission.Policy, own []strin
 	if f, ok := s.need("cost", "{calls: 1}, or {} if it uses no resource"); ok {
 		costs = readCosts(s.childOf(f), budget)
 	}
+	if d.Model != nil {
+		s.checkTokens(d, costs, budget)
+	}
 	s.done()
 	op := Operation{Declared: d, Costs: costs}
 	op.Declared.Digest = op.digest()
@@ -82,6 +86,10 @@ func (s *section) readWhat(d *contract.Operation, own []string) {
 	switch {
 	case slices.Contains(own, d.Type):
 		d.With = readSettings(s.child("with"))
+	case d.Type == "model":
+		if f, ok := s.need("model", "{api: openai, name: ..., max_tokens: 1000}"); ok {
+			d.Model = readModel(s.childOf(f))
+		}
 	default:
 		if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
 			d.Request = readRequest(s.childOf(f))
@@ -145,6 +153,9 @@ func readReplay(s *section, d contract.Operation) contract.Replay {
 		return out
 	}
 	class, _ := s.field("class")
+	if d.Model != nil {
+		s.errorAt(class, "no model's provider deduplicates by key: write `class: safe` if a second answer does no harm but its price, else `class: never`")
+	}
 	if d.Request != nil && d.Request.IdempotencyHeader == "" && d.Request.Webhook == nil {
 		s.errorAt(class, "a keyed operation sends a key: write request.idempotency_header or request.webhook, or `class: never`")
 	}

@@ -162,6 +162,11 @@ func (c *Config) cost(op *Operation, payload []byte) ([]admission.Cost, *Resolve
 
 // renders refuses a payload that the operation's request cannot be made of.
 func renders(op contract.Operation, in contract.TaskInput, payload []byte) *ResolveError {
+	if op.Model != nil {
+		if _, err := ReadPrompt(op.Model, payload); err != nil {
+			return refuse(InvalidPayload, "%v", err)
+		}
+	}
 	if op.Request == nil {
 		return nil
 	}
