@@ -66,7 +66,7 @@ var rules = []rule{
 		ours: []string{"admission", "contract", "config"},
 		others: []string{"go.temporal.io/sdk/activity", "go.temporal.io/sdk/client", "go.temporal.io/sdk/temporal", "go.temporal.io/sdk/worker",
 			"go.temporal.io/sdk/converter", "go.temporal.io/api", "go.uber.org/zap", "google.golang.org/grpc", "github.com/gowebpki/jcs",
-			"github.com/standard-webhooks/standard-webhooks"},
+			"github.com/standard-webhooks/standard-webhooks", "github.com/openai/openai-go", "github.com/anthropics/anthropic-sdk-go"},
 	},
 	{
 		pkg:    "activities/conformance",

@@ -15,6 +15,7 @@ type answer struct {
 	problem    bool   // the body is application/problem+json
 	retryAfter string // header text
 	replayed   bool   // a first answer again
+	stream     bool   // the body is text/event-stream
 	begun      bool   // the head has left; body is the rest
 }
 
@@ -51,6 +52,9 @@ func (a answer) head(w http.ResponseWriter) {
 	h.Set("Content-Type", "application/json")
 	if a.problem {
 		h.Set("Content-Type", "application/problem+json")
+	}
+	if a.stream {
+		h.Set("Content-Type", "text/event-stream")
 	}
 	if a.retryAfter != "" {
 		h.Set("Retry-After", a.retryAfter)

@@ -10,8 +10,8 @@ import (
 // Counts is what the provider saw for a key since the last Reset. It is also
 // what to wait for; see Witness.WaitFor.
 type Counts struct {
-	Requests int       `json:"requests"`       // POST /charges that arrived, with whatever answer
-	Effects  int       `json:"effects"`        // charges made
+	Requests int       `json:"requests"`       // POST /charges, and calls of the model, that arrived, with whatever answer
+	Effects  int       `json:"effects"`        // charges and answers of the model made
 	Replays  int       `json:"replays"`        // requests answered with a first answer again
 	Finished int       `json:"finished"`       // of the requests, those no longer in hand
 	Lookups  int       `json:"lookups"`        // GET /charges that arrived, by key or as a list

@@ -34,6 +34,15 @@ const (
 	// Drip makes the effect and sends status, header and one byte at once, the rest
 	// spread over Delay (0: after Release).
 	Drip Kind = "drip"
+	// Cut makes the effect, sends half of the answer, and resets the connection.
+	Cut Kind = "cut"
+
+	// Of the model only. Each but SpendCap makes the effect.
+	SpendCap    Kind = "spend_cap"    // 429 that waiting does not help; no effect
+	Refuse      Kind = "refuse"       // the model declines
+	WrongUsage  Kind = "wrong_usage"  // the answer tells a usage that cannot be
+	NoUsage     Kind = "no_usage"     // the answer tells none
+	StreamFault Kind = "stream_fault" // a stream ends with an error in place of its rest
 )
 
 // Endpoint is what a fault is about.
@@ -44,6 +53,7 @@ const (
 	OnLookup Endpoint = "lookup" // GET /charges?key=
 	OnList   Endpoint = "list"   // GET /charges; its requests have no key
 	OnRead   Endpoint = "read"   // GET /read
+	OnModel  Endpoint = "model"  // POST /v1/chat/completions and /v1/messages
 )
 
 // Fault is one misbehaviour for the next requests of a key. Where an endpoint
@@ -68,10 +78,12 @@ func (f Fault) Validate() error {
 	switch {
 	case f.Key == "":
 		return fmt.Errorf(`fault: no key; "*" is every request`)
-	case !slices.Contains([]Kind{Before, After, Hang, HangBefore, Late, Slow, Status, Garbage, Drip}, f.Kind):
+	case !slices.Contains([]Kind{Before, After, Hang, HangBefore, Late, Slow, Status, Garbage, Drip, Cut, SpendCap, Refuse, WrongUsage, NoUsage, StreamFault}, f.Kind):
 		return fmt.Errorf("fault: unknown kind %q", f.Kind)
-	case !slices.Contains([]Endpoint{"", OnCharge, OnLookup, OnList, OnRead}, f.On):
+	case !slices.Contains([]Endpoint{"", OnCharge, OnLookup, OnList, OnRead, OnModel}, f.On):
 		return fmt.Errorf("fault: unknown endpoint %q", f.On)
+	case f.On != OnModel && slices.Contains([]Kind{SpendCap, Refuse, WrongUsage, NoUsage, StreamFault}, f.Kind):
+		return fmt.Errorf("fault: %s is of the model only", f.Kind)
 	case f.Times < -1:
 		return fmt.Errorf("fault: times %d; -1 is for ever", f.Times)
 	case f.Delay < 0 || f.Delay == 0 && f.Kind == Slow:

@@ -38,6 +38,7 @@ type Entry struct {
 	Fault       Kind      `json:"fault,omitempty"`        // applied to this request
 	FaultID     string    `json:"fault_id,omitempty"`
 	Effect      string    `json:"effect,omitempty"`   // effect: the charge's id
+	Tokens      int       `json:"tokens,omitempty"`   // effect: those that the model used
 	Started     time.Time `json:"started,omitzero"`   // finish: when the request arrived
 	Status      int       `json:"status,omitempty"`   // finish: 0 if the connection was broken or the client had left
 	Replayed    bool      `json:"replayed,omitempty"` // finish: answered with the first answer again
@@ -67,7 +68,7 @@ func Tally(entries []Entry, key string) Counts {
 			sum = sum.plus((&visit{on: e.On}).arrival())
 		case e.Event == EventEffect:
 			sum = sum.plus(Counts{Effects: 1, First: e.Time, Last: e.Time})
-		case e.Event == EventFinish && e.On == OnCharge:
+		case e.Event == EventFinish && e.On.effectful():
 			sum.Finished++
 			if e.Replayed {
 				sum.Replays++

@@ -57,6 +57,9 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, v *visit, do func(
 			do()
 		}
 		a := problem(f.Status, "fault "+v.fault.ID)
+		if v.on == OnModel {
+			a = modelFault(f.Status, "", "")
+		}
 		a.retryAfter = f.RetryAfter
 		s.remember(v, a)
 		s.delivered(v)
@@ -66,6 +69,13 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, v *visit, do func(
 		s.delivered(v)
 		a.body = a.body[:len(a.body)/2]
 		return a
+	case Cut:
+		a := do()
+		s.delivered(v)
+		a.head(w)
+		_, _ = w.Write(a.body[:len(a.body)/2])
+		_ = http.NewResponseController(w).Flush()
+		return broken
 	case Drip:
 		a := do()
 		s.delivered(v)

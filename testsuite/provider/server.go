@@ -2,8 +2,8 @@
 // command. Its contract with a test is that it is an independent witness: what
 // it counted is what happened, whoever tells another story.
 //
-//   - An effect is a charge made by POST /charges. It is counted at the instant
-//     it is made, before any answer leaves, and never uncounted.
+//   - An effect is a charge made by POST /charges, or an answer of the model (POST
+//     /v1/chat/completions or /v1/messages). It is counted at the instant it is made, before any answer leaves, and never uncounted.
 //   - A request is counted when its last byte has arrived, before any fault acts
 //     on it; a replay, a refusal and a fault are requests, not effects.
 //   - Every request, effect and end of a request is one [Entry] of an append-only
@@ -214,6 +214,12 @@ func (s *Server) newRoutes() *http.ServeMux {
 	mux.HandleFunc("GET /charges", s.getCharges)
 	mux.HandleFunc("POST /charges/cancel", s.postCancel)
 	mux.HandleFunc("GET /read", s.getRead)
+	// The same under the names of the samples.
+	mux.HandleFunc("POST /messages", s.postCharge)
+	mux.HandleFunc("POST /deployments", s.postCharge)
+	mux.HandleFunc("GET /deployments", s.getCharges)
+	mux.HandleFunc("POST /v1/chat/completions", s.postModel(chatCompletions))
+	mux.HandleFunc("POST /v1/messages", s.postModel(messages))
 	s.routeAdmin(mux)
 	return mux
 }

@@ -51,9 +51,9 @@ func (s *Server) arrive(v *visit) {
 		v.released = make(chan struct{})
 		s.parked[v] = true
 	}
-	if v.on == OnCharge {
+	if v.on.effectful() {
 		s.gauge.add(v.tenant, 1)
-		if s.deduplicates(v) && !v.onItsWay() {
+		if v.on == OnCharge && s.deduplicates(v) && !v.onItsWay() {
 			s.book.claim(v, s.behaviour.KeyWindow)
 		}
 	}
@@ -65,10 +65,13 @@ func (s *Server) arrive(v *visit) {
 // come yet, so that another one with its key may overtake it.
 func (v *visit) onItsWay() bool { return v.fault != nil && v.fault.Kind == Late }
 
+// effectful tells that requests to the endpoint make effects.
+func (e Endpoint) effectful() bool { return e == OnCharge || e == OnModel }
+
 // arrival is what a visit counts for.
 func (v *visit) arrival() Counts {
 	switch v.on {
-	case OnCharge:
+	case OnCharge, OnModel:
 		return Counts{Requests: 1}
 	case OnRead:
 		return Counts{Reads: 1}
@@ -84,7 +87,7 @@ func (s *Server) finish(v *visit, a answer) {
 	e := v.entry(EventFinish, time.Now())
 	e.Started, e.Status, e.Replayed = v.started, a.status, v.replayed
 	s.ledger.add(e)
-	if v.on != OnCharge {
+	if !v.on.effectful() {
 		return
 	}
 	s.book.disown(v)
