@@ -181,7 +181,7 @@ func health(r Report) condition {
 	case Failed:
 		return silent
 	case Refused:
-		if r.Reason == "rate_limited" || r.RetryAfter > 0 {
+		if r.Reason == "rate_limited" || r.Reason == "overloaded" || r.RetryAfter > 0 {
 			return limited
 		}
 		return ill

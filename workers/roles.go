@@ -27,6 +27,7 @@ type role struct {
 var roles = []role{
 	{name: "control", queue: contract.ControlQueue, register: registerControl, options: controlOptions, budget: true},
 	effects(activities.HTTPType, func(n activities.Network) activities.Type { return &activities.HTTP{Network: n} }),
+	effects(activities.ModelType, func(n activities.Network) activities.Type { return &activities.Model{Network: n} }),
 }
 
 // Roles are the names that Options.Roles may hold.

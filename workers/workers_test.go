@@ -52,7 +52,7 @@ func (n *names) RegisterActivityWithOptions(_ any, o activity.RegisterOptions) {
 func TestRoleTable(t *testing.T) {
 	o, err := testOptions(t).normalize()
 	require.NoError(t, err)
-	require.Equal(t, []string{"control", "http"}, Roles())
+	require.Equal(t, []string{"control", "http", "model"}, Roles())
 	for _, c := range []struct {
 		role, queue           string
 		workflows, activities []string
@@ -61,6 +61,7 @@ func TestRoleTable(t *testing.T) {
 		{"control", "headgate-control", []string{"Task", "Budget", "Intent", "Reconcile", "Findings", "Audit"},
 			[]string{"resolve-operation", "report", "request", "settle", "deliver", "audit", "stop-attempts", "note-findings", "settled"}, true, false},
 		{"http", "headgate-effects-http", nil, []string{"effect", "probe", "sweep"}, false, true},
+		{"model", "headgate-effects-model", nil, []string{"effect", "probe", "sweep"}, false, true},
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			chosen, err := choose([]string{c.role, c.role}, nil)
@@ -84,9 +85,9 @@ func TestRoleTable(t *testing.T) {
 func TestUnknownRole(t *testing.T) {
 	o := testOptions(t)
 	o.Roles = []string{"control", "htpp"}
-	require.EqualError(t, Run(t.Context(), o), `workers: there is no role "htpp": want control or http`)
+	require.EqualError(t, Run(t.Context(), o), `workers: there is no role "htpp": want control or http or model`)
 	o.Roles = nil
-	require.EqualError(t, Run(t.Context(), o), `workers: no role is given: want control or http`)
+	require.EqualError(t, Run(t.Context(), o), `workers: no role is given: want control or http or model`)
 }
 
 func TestOptions(t *testing.T) {

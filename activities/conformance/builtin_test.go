@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"headgate/activities"
 	"headgate/admission"
 	"headgate/contract"
+	"headgate/testsuite/provider"
 )
 
 const payload = `{"amount":1200}`
@@ -29,6 +31,10 @@ func TestBuiltInTypes(t *testing.T) {
 		{"own", ownSubject},
 		{"http", httpSubject("http", nil)},
 		{"https", httpSubject("https", cert)},
+		{"model openai", modelSubject(contract.OpenAI, false)},
+		{"model openai, streamed", modelSubject(contract.OpenAI, true)},
+		{"model anthropic", modelSubject(contract.Anthropic, false)},
+		{"model anthropic, streamed", modelSubject(contract.Anthropic, true)},
 	} {
 		t.Run(kind.name, func(t *testing.T) { Run(t, kind.subject) })
 	}
@@ -76,21 +82,44 @@ func httpSubject(scheme string, cert *httptest.Server) func(t *testing.T, p *Pro
 	}
 }
 
+// modelSubject answers by the test suite's model, once the effect may be answered.
+func modelSubject(api string, stream bool) func(t *testing.T, p *Provider) Subject {
+	return func(t *testing.T, p *Provider) Subject {
+		model := provider.New(provider.Options{})
+		pipes := serve(t, nil, func(rw http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil || p.Act(r.Context()) != nil {
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			model.ServeHTTP(rw, r)
+		})
+		base := "http://example.com/"
+		if api == contract.OpenAI {
+			base += "v1/"
+		}
+		return Subject{Type: &activities.Model{Dial: pipes.Dial}, Payload: `{"prompt":"hello!"}`, Reference: "ch_1",
+			Result: `{"text":"so so","finish":"stop","model":"small","usage":{"input_tokens":2,"output_tokens":2}}`,
+			Operation: contract.Operation{Name: "summarise", Type: activities.ModelType,
+				Model: &contract.Model{API: api, URL: base, Name: "small", MaxTokens: 4, Stream: stream}}}
+	}
+}
+
 // serve runs a provider until the end of the test.
 func serve(t *testing.T, cert *httptest.Server, handler http.HandlerFunc) *Pipes {
 	pipes := NewPipes()
-	provider := &http.Server{Handler: handler}
+	server := &http.Server{Handler: handler}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		if cert != nil {
-			_ = provider.Serve(tls.NewListener(pipes, cert.TLS))
+			_ = server.Serve(tls.NewListener(pipes, cert.TLS))
 			return
 		}
-		_ = provider.Serve(pipes)
+		_ = server.Serve(pipes)
 	}()
 	t.Cleanup(func() {
-		require.NoError(t, provider.Close())
+		require.NoError(t, server.Close())
 		<-served
 		pipes.Wait()
 	})
