@@ -101,7 +101,10 @@ func effects(typeName string, newType func(activities.Network) activities.Type) 
 				Log:     o.Log,
 			})
 		},
-		options: effectOptions,
+		options: func(o Options) worker.Options {
+			o.Slots = slotsFor(o, typeName)
+			return effectOptions(o)
+		},
 	}
 }
 

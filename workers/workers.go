@@ -43,7 +43,8 @@ type Options struct {
 	// queue, of that name; the configuration declares it in its section types.
 	Types map[string]activities.Type
 	Log   *zap.Logger
-	// Slots is how many effects each effect role runs at once. Zero: DefaultSlots.
+	// Slots is how many effects each effect role runs at once, and at most as many as
+	// the budget of Config leases. Zero: DefaultSlots.
 	Slots int
 	// RatePerSecond bounds how many effects of a queue are started, over all
 	// workers. Zero: no bound.
@@ -124,7 +125,8 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("workers: start role %s on queue %s: %w", r.name, r.queue, err)
 		}
 		started = append(started, w)
-		o.Log.Info("worker started", zap.String("role", r.name), zap.String("queue", r.queue), zap.String("worker", identity), zap.String("build", o.Build))
+		o.Log.Info("worker started", zap.String("role", r.name), zap.String("queue", r.queue), zap.String("worker", identity), zap.String("build", o.Build),
+			zap.Int("slots", r.options(o).MaxConcurrentActivityExecutionSize))
 		if r.budget {
 			aside.Go(func() { ensureBudget(ctx, o) })
 		}
