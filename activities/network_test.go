@@ -1,12 +1,16 @@
 package activities
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -55,25 +59,69 @@ func TestPrivateAddressIsRefused(t *testing.T) {
 	require.EqualValues(t, 1, requests.Load())
 }
 
-// What is checked is the address that is dialled, not one that was looked up
-// before: a name may give a public address first and a private one then.
-func TestDialledAddressIsChecked(t *testing.T) {
+// A name that gives a public address to who looks first, and a private one to who
+// connects then, is checked by the address that is dialled.
+func TestRebinding(t *testing.T) {
 	server := newRaw(t, func(*net.TCPConn, *http.Request) {})
 	_, port, err := net.SplitHostPort(server.Addr().String())
 	require.NoError(t, err)
-	answers := []string{"1.1.1.1", "127.0.0.1"}
-	d := Network{}.dialer()
-	for _, ip := range answers {
-		check := d.Control("tcp", net.JoinHostPort(ip, port), nil)
-		if ip == "127.0.0.1" {
-			require.ErrorIs(t, check, errAddress)
-			_, err := d.DialContext(t.Context(), "tcp", net.JoinHostPort(ip, port))
-			require.ErrorIs(t, err, errAddress)
-			continue
-		}
-		require.NoError(t, check)
-	}
+	names := &rebinding{answers: [][4]byte{{1, 1, 1, 1}, {127, 0, 0, 1}}}
+	before := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: names.dial}
+	t.Cleanup(func() { net.DefaultResolver = before })
+
+	first, err := net.DefaultResolver.LookupNetIP(t.Context(), "ip4", "rebind.example.")
+	require.NoError(t, err)
+	require.True(t, Network{}.Allows(first[0]), "a look before would have let it through")
+	_, err = new(HTTP).Prepare(t.Context(), charge("http://rebind.example.:"+port))
+	var refusal *Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, "address_refused", refusal.Reason)
 	require.Zero(t, server.conns.Load())
+
+	require.Equal(t, admission.Unknown, send(t, local(), charge("http://rebind.example.:"+port), openGuard(), testTimeout).Class)
+	require.EqualValues(t, 1, server.conns.Load(), "the name leads there, if that is allowed")
+}
+
+// rebinding is a name server: each answer once, and the last one for ever.
+type rebinding struct {
+	mu      sync.Mutex
+	answers [][4]byte
+}
+
+func (r *rebinding) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	go func() {
+		defer func() { _ = theirs.Close() }()
+		head := make([]byte, 2) // a pipe is a stream, so messages have their length before them
+		if _, err := io.ReadFull(theirs, head); err != nil {
+			return
+		}
+		query := make([]byte, int(head[0])<<8|int(head[1]))
+		if _, err := io.ReadFull(theirs, query); err != nil {
+			return
+		}
+		reply := r.reply(query)
+		_, _ = theirs.Write(append([]byte{byte(len(reply) >> 8), byte(len(reply))}, reply...))
+	}()
+	return ours, nil
+}
+
+func (r *rebinding) reply(query []byte) []byte {
+	end := 12 + bytes.IndexByte(query[12:], 0) + 5 // of the one question
+	out := slices.Clone(query[:end])
+	copy(out[2:12], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0})
+	if query[end-3] != 1 { // not an A record: there is none
+		return out
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ip := r.answers[0]
+	if len(r.answers) > 1 {
+		r.answers = r.answers[1:]
+	}
+	out[7] = 1
+	return append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ip[0], ip[1], ip[2], ip[3])
 }
 
 func TestProbesAreHeldToTheNetwork(t *testing.T) {

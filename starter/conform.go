@@ -42,6 +42,9 @@ sandbox. Credentials come from this command's environment, as a worker's do.`,
 			if !ok {
 				return withStatus(exitUsage, "there is no operation %q in %s", args[0], file)
 			}
+			if op.Declared.Type != activities.HTTPType {
+				return withStatus(exitUsage, "operation %s is of type %s: only http operations can be tried", args[0], op.Declared.Type)
+			}
 			o.Operation, o.Network = op.Declared, activities.Network{Private: checked.Network.Private}
 			if o.Run == "" {
 				o.Run = strings.ToLower(rand.Text()[:8])

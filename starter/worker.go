@@ -21,9 +21,10 @@ func newWorkerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker --role ROLE...",
 		Short: "Run a worker",
-		Long: `Worker runs workflows (role control) or effects (role http). At SIGTERM it takes
-nothing new and lets what runs come to its end; at the second signal it stops at
-once, and what was dispatched is looked up.
+		Long: `Worker runs workflows (role control) or effects (a role for each type of them:
+http, model), each from a task queue of its own. At SIGTERM it takes nothing new
+and lets what runs come to its end; at the second signal it stops at once, and
+what was dispatched is looked up.
 
 A control worker starts the budget if there is none. A running budget keeps its
 limits, and a difference to the configuration is logged, unless --apply is given.`,
@@ -58,7 +59,7 @@ limits, and a difference to the configuration is logged, unless --apply is given
 	p.flags(c, "info")
 	p.controlFlags(c)
 	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
-	c.Flags().IntVar(&slots, "slots", 0, "effects at one time (default: the worker's own)")
+	c.Flags().IntVar(&slots, "slots", 0, "effects of each role at one time, at most what the budget leases (default: the worker's own)")
 	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")
 	_ = c.MarkFlagRequired("role") // the flag is there
 	return c

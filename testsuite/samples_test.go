@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/activities"
+	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
 	"headgate/starter/conform"
@@ -37,6 +39,7 @@ func TestSamples(t *testing.T) {
 	t.Run("messages", func(t *testing.T) { s.messages(ctx, t) })
 	t.Run("deploy", func(t *testing.T) { s.deploy(ctx, t) })
 	t.Run("summarise", func(t *testing.T) { s.summarise(ctx, t) })
+	t.Run("your own", func(t *testing.T) { s.yourOwn(ctx, t) })
 }
 
 type samples struct{ *drill.World }
@@ -211,14 +214,102 @@ func (s *samples) summarise(ctx context.Context, t *testing.T) {
 	s.seen(ctx, t, "capped", 1, 0)
 }
 
+const ownOperations = `
+types: pigeon
+budget: {resources: {pigeons: {concurrent: 2}}}
+operations:
+  send_pigeon:
+    type: pigeon
+    with: {loft: north}
+    cost: {pigeons: 1}
+    timeout: 5s
+    heartbeat: 2s
+    retry: {max_attempts: 3, base: 100ms, max: 1s, max_age: 5m}
+    replay: {class: never}
+    probe: {own: true, settle: 100ms, base: 100ms, max: 1s}
+    provider: {version: "1", lookup: {covers: all, consistent: true, lag: 100ms}}
+`
+
+// pigeons is a type of one's own. Of the first pigeon of each key nobody sees
+// whether it arrives; "arrives" says whether it does.
+type pigeons struct {
+	mu      sync.Mutex
+	flown   map[string]int
+	arrived map[string]string
+}
+
+type pigeon struct {
+	loft     *pigeons
+	from     string
+	key      string
+	arrives  bool
+	returned bool
+}
+
+func (p *pigeons) Prepare(_ context.Context, in contract.EffectInput) (activities.Prepared, error) {
+	var payload struct{ Arrives, Returns bool }
+	if err := json.Unmarshal(in.Payload, &payload); err != nil {
+		return nil, err
+	}
+	return &pigeon{loft: p, from: in.Operation.Setting("loft"), key: in.ProviderKey, arrives: payload.Arrives, returned: payload.Returns}, nil
+}
+
+func (p *pigeon) Effect(_ context.Context, guard *activities.Guard) contract.Outcome {
+	if err := guard.MaySend(); err != nil {
+		return contract.Outcome{Class: admission.NotDispatched, Reason: err.Error()}
+	}
+	p.loft.mu.Lock()
+	defer p.loft.mu.Unlock()
+	p.loft.flown[p.key]++
+	again := p.loft.flown[p.key] > 1
+	if p.arrives || again {
+		p.loft.arrived[p.key] = p.from
+	}
+	if p.returned || again {
+		return contract.Outcome{Class: admission.Succeeded, Reference: p.from}
+	}
+	return contract.Outcome{Class: admission.Unknown, Reason: "not_seen"}
+}
+
+func (p *pigeons) Probe(_ context.Context, in contract.ProbeInput) contract.Evidence {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if from, ok := p.arrived[in.ProviderKey]; ok {
+		return contract.Evidence{Finding: contract.Happened, Reference: from}
+	}
+	return contract.Evidence{Finding: contract.DidNotHappen}
+}
+
+// A type of one's own, registered in one line, goes the whole way: its look-up
+// decides what nobody saw.
+func (s *samples) yourOwn(ctx context.Context, t *testing.T) {
+	loaded := s.use(ctx, t, ownOperations)
+	loft := &pigeons{flown: map[string]int{}, arrived: map[string]string{}}
+	s.run(ctx, t, workers.Options{Config: loaded, Roles: []string{"pigeon"}, Types: map[string]activities.Type{"pigeon": loft}})
+	for key, payload := range map[string]string{"returns": `{"arrives": true, "returns": true}`, "arrives": `{"arrives": true}`, "strays": `{}`} {
+		s.submit(ctx, t, key, "send_pigeon", payload)
+	}
+	for key, flown := range map[string]int{"returns": 1, "arrives": 1, "strays": 2} {
+		view := s.until(ctx, t, key, contract.PhaseSucceeded)
+		require.Equal(t, "north", view.Reference, key)
+		loft.mu.Lock()
+		require.Equal(t, flown, loft.flown[contract.ProviderKey(sampleTenant, key)], key)
+		loft.mu.Unlock()
+	}
+}
+
 // runModel runs a worker of role model in this process until the test ends.
 func (s *samples) runModel(ctx context.Context, t *testing.T, loaded *config.Config) {
 	t.Helper()
+	s.run(ctx, t, workers.Options{Config: loaded, Roles: []string{"model"}})
+}
+
+func (s *samples) run(ctx context.Context, t *testing.T, o workers.Options) {
+	t.Helper()
+	o.Client, o.Log, o.StopTimeout = plain(t, s.World), zap.NewNop(), 5*time.Second
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() {
-		done <- workers.Run(ctx, workers.Options{Client: plain(t, s.World), Config: loaded, Roles: []string{"model"}, Log: zap.NewNop(), StopTimeout: 5 * time.Second})
-	}()
+	go func() { done <- workers.Run(ctx, o) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)
