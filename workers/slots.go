@@ -40,14 +40,15 @@ func leases(c *config.Config, typeName string) int {
 	return int(min(total, math.MaxInt32))
 }
 
-// slotsFor is how many effects of a type a worker runs at once: no more than it is
-// told to, and no more than the budget leases.
+// slotsFor is how many attempts of a type a worker has at once: no more than it is
+// told to, and no more than the budget leases and announces. A lease has at most
+// one that is announced behind it, whose attempt stands by without any effect.
 //
 // Look-ups of the type take slots too, so one may wait for the end of an effect;
 // that is bounded by the operation's timeout.
 func slotsFor(o Options, typeName string) int {
 	if most := leases(o.Config, typeName); most > 0 {
-		return min(o.Slots, most)
+		return min(o.Slots, 2*most)
 	}
 	return o.Slots
 }

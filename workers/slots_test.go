@@ -9,22 +9,23 @@ import (
 	"headgate/config"
 )
 
+// Each lease, and the one that is announced behind it.
 func TestSlotsNeverExceedWhatTheBudgetLeases(t *testing.T) {
 	for _, c := range []struct {
 		name, operations string
 		told, want       int
 	}{
 		{"no bound", "a: {type: http, request: R, cost: {tokens: 1}}", 0, DefaultSlots},
-		{"one resource", "a: {type: http, request: R, cost: {calls: 1}}", 0, 4},
+		{"one resource", "a: {type: http, request: R, cost: {calls: 1}}", 0, 8},
 		{"told fewer", "a: {type: http, request: R, cost: {calls: 1}}", 3, 3},
-		{"told more", "a: {type: http, request: R, cost: {calls: 1}}", 100, 4},
-		{"a cost of two", "a: {type: http, request: R, cost: {calls: 2}}", 0, 2},
-		{"the scarcest decides", "a: {type: http, request: R, cost: {calls: 1, sessions: 1, tokens: 5}}", 0, 2},
-		{"shared", "a: {type: http, request: R, cost: {calls: 2}}\n  b: {type: http, request: R, cost: {calls: 1}}", 0, 4},
-		{"two resources", "a: {type: http, request: R, cost: {calls: 1}}\n  b: {type: http, request: R, cost: {sessions: 1}}", 0, 6},
+		{"told more", "a: {type: http, request: R, cost: {calls: 1}}", 100, 8},
+		{"a cost of two", "a: {type: http, request: R, cost: {calls: 2}}", 0, 4},
+		{"the scarcest decides", "a: {type: http, request: R, cost: {calls: 1, sessions: 1, tokens: 5}}", 0, 4},
+		{"shared", "a: {type: http, request: R, cost: {calls: 2}}\n  b: {type: http, request: R, cost: {calls: 1}}", 0, 8},
+		{"two resources", "a: {type: http, request: R, cost: {calls: 1}}\n  b: {type: http, request: R, cost: {sessions: 1}}", 0, 12},
 		{"one without a bound", "a: {type: http, request: R, cost: {calls: 1}}\n  b: {type: http, request: R, cost: {}}", 0, DefaultSlots},
-		{"of another type", "a: {type: http, request: R, cost: {calls: 1}}\n  b: {type: model, model: {api: openai, name: m, max_tokens: 1}, cost: {sessions: 1}}", 0, 4},
-		{"an expression", "a: {type: http, request: R, cost: {calls: \"payload.n\"}}", 0, 4},
+		{"of another type", "a: {type: http, request: R, cost: {calls: 1}}\n  b: {type: model, model: {api: openai, name: m, max_tokens: 1}, cost: {sessions: 1}}", 0, 8},
+		{"an expression", "a: {type: http, request: R, cost: {calls: \"payload.n\"}}", 0, 8},
 		{"none of the type", "b: {type: model, model: {api: openai, name: m, max_tokens: 1}, cost: {sessions: 1}}", 0, DefaultSlots},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestTypesOfYourOwn(t *testing.T) {
 	require.Equal(t, "headgate-effects-fax", chosen[0].queue)
 	var n names
 	chosen[0].register(&n, o, "me")
-	require.Equal(t, []string{"effect", "probe"}, n.activities)
+	require.Equal(t, []string{"effect", "probe", "sweep"}, n.activities)
 	require.Empty(t, n.workflows)
 	require.False(t, chosen[0].budget)
 	require.NotContains(t, Roles(), "fax", "it is no role of every process")
