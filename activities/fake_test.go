@@ -46,7 +46,6 @@ type server struct {
 
 	tasks    []*workflow.WorkflowExecutionInfo
 	listings int
-	skew     time.Duration
 }
 
 func (s *server) RecordActivityHeartbeat(ctx context.Context, token []byte, details ...any) error {
@@ -109,25 +108,7 @@ func (s *server) SignalWorkflow(_ context.Context, workflowID, runID, name strin
 	return nil
 }
 
-// heal makes the server store all beats from now on.
-func (s *server) heal() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answer = nil
-}
-
-// now is the worker's clock: it jumps when the process "was stopped".
-func (s *server) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.skew)
-}
-
-func (s *server) jump(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.skew += d
-}
+func (s *server) now() time.Time { return time.Now() }
 
 // last is the last beat that the server holds.
 func (s *server) last() contract.Beat {
@@ -251,8 +232,6 @@ func newWorld(operation contract.Operation, payload string) *world {
 	w.input = testInput(operation, payload)
 	return w
 }
-
-func (w *world) hold() { w.release = make(chan struct{}) }
 
 func (w *world) effects() int {
 	w.mu.Lock()
