@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -173,7 +174,7 @@ func (p *places) leave(at *place, me *standby, why error) error {
 	select {
 	case pass := <-me.told:
 		if pass {
-			if why == errLate {
+			if errors.Is(why, errLate) {
 				return nil
 			}
 		}
