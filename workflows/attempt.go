@@ -69,7 +69,11 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 // yet never is; what is, is decided by its outcome.
 func (t *task) attend(ctx workflow.Context, in contract.EffectInput, o *contract.Outcome) error {
 	t.stopped = false
-	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, effectOptions(t.op)))
+	options := effectOptions(t.op)
+	if in.After != "" {
+		options.ScheduleToStartTimeout = noPlaceAfter
+	}
+	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, options))
 	defer cancel()
 	run := workflow.ExecuteActivity(actx, contract.EffectActivity, in)
 	for !run.IsReady() {
@@ -93,6 +97,8 @@ func (t *task) lost(ctx workflow.Context, err error) contract.Outcome {
 	var timeout *temporal.TimeoutError
 	var canceled *temporal.CanceledError
 	switch {
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && t.standing:
+		return contract.Outcome{Class: admission.NotDispatched, Reason: contract.StandbyLate}
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START:
 		return contract.Outcome{Class: admission.NotDispatched, Reason: reasonNoWorker,
 			Detail: "no worker took the attempt within " + noWorkerAfter.String()}

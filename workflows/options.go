@@ -15,6 +15,10 @@ const (
 	// noWorkerAfter ends an attempt that no worker has taken, so that its lease
 	// goes back to tasks that can use it.
 	noWorkerAfter = 2 * time.Minute
+	// noPlaceAfter does the same for an attempt with an announced lease: it holds
+	// nothing that others wait for, but while it waits for a worker its task hears
+	// of no other decision.
+	noPlaceAfter = 2 * time.Second
 	// controlFor bounds the retries of a message to the budget. It is long: the
 	// message is how leases come back.
 	controlFor = 24 * time.Hour

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 
 	"headgate/admission"
 	"headgate/contract"
@@ -57,6 +59,27 @@ func TestStandbyDeclined(t *testing.T) {
 	require.Equal(t, 1, res.Attempts)
 	require.Len(t, s.reports, 2)
 	require.Equal(t, []string{admission.Declined, admission.Released}, []string{s.reports[0].Kind, s.reports[1].Kind})
+}
+
+// Where no worker has room for one that stands by, it does not wait for that.
+func TestStandbyWithoutRoom(t *testing.T) {
+	s := newStage(t)
+	s.asked = func(contract.AttemptRequest) {
+		s.SignalWorkflow(contract.DecisionSignal, contract.Decision{Attempt: 1, Lease: &admission.Lease{ID: "l2", After: "l1"}})
+	}
+	s.outcome = func(n int) (contract.Outcome, error) {
+		if n == 1 {
+			s.RegisterDelayedCallback(func() { s.grant(1) }, time.Minute)
+			return contract.Outcome{}, temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+		}
+		return succeeded()
+	}
+	in := input(operation())
+	in.Ticket, in.Logic = nil, contract.LogicNewest
+	res := s.run(in)
+	require.Equal(t, contract.PhaseSucceeded, res.Phase)
+	require.Empty(t, res.Retries)
+	require.Equal(t, admission.Declined, s.reports[0].Kind)
 }
 
 // A task on standby that is called back goes into the queue again where it was.

@@ -163,7 +163,7 @@ func (s *story) schedule(id int64, a *historypb.ActivityTaskScheduledEventAttrib
 		in.Attempt = len(s.attempts) + 1
 	}
 	// Open and without a beat, it may have acted: withBeat may know better.
-	s.attempts = append(s.attempts, &attempt{n: in.Attempt, scheduled: id, open: true, class: admission.Unknown})
+	s.attempts = append(s.attempts, &attempt{n: in.Attempt, scheduled: id, open: true, standing: in.After != "", class: admission.Unknown})
 	s.add(at, "scheduled", in.Attempt, "", "waits for a worker on "+a.GetTaskQueue().GetName())
 }
 
@@ -176,8 +176,7 @@ func (s *story) answered(a *attempt, o contract.Outcome, at time.Time) {
 		when = o.Ended
 	}
 	if o.Reason == contract.StandbyMissed || o.Reason == contract.StandbyLate {
-		s.attempts = slices.DeleteFunc(s.attempts, func(o *attempt) bool { return o == a }) // it was none
-		s.add(when, o.Reason, a.n, s.workerOf(a, o.Worker), "the lease ahead was not handed over: the budget decides anew")
+		s.stoodInVain(a, o.Reason, s.workerOf(a, o.Worker), when)
 		return
 	}
 	s.finish(a, o.Class, o.Reason)
@@ -190,6 +189,12 @@ func (s *story) answered(a *attempt, o contract.Outcome, at time.Time) {
 		}
 		s.add(when, "lease_returned", a.n, a.worker, detail)
 	}
+}
+
+// stoodInVain tells of one that had no place: it was no attempt.
+func (s *story) stoodInVain(a *attempt, reason, worker string, at time.Time) {
+	s.attempts = slices.DeleteFunc(s.attempts, func(o *attempt) bool { return o == a })
+	s.add(at, reason, a.n, worker, "the lease ahead was not handed over: the budget decides anew")
 }
 
 func (s *story) workerOf(a *attempt, named string) string {
@@ -218,6 +223,10 @@ func (s *story) steps(a *attempt, worker, build string, claimed, dispatching, se
 // lost is an attempt that ended without an answer: its last beat decides.
 func (s *story) lost(a *attempt, f *failurepb.Failure, at time.Time) {
 	timeout := f.GetTimeoutFailureInfo()
+	if a.standing && timeout.GetTimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
+		s.stoodInVain(a, contract.StandbyLate, "", at)
+		return
+	}
 	var beat contract.Beat
 	own := decode(timeout.GetLastHeartbeatDetails(), &beat)
 	if own {

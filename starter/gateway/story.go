@@ -37,6 +37,7 @@ type attempt struct {
 	worker    string
 	claimed   bool
 	open      bool // no end in the history
+	standing  bool // its lease was only announced
 	// The end: an outcome that a worker told, or the last beat of a lost one.
 	outcome *contract.Outcome
 	beat    *contract.Beat
