@@ -237,10 +237,11 @@ func leasedProbeCase(t *testing.T) drill.Case {
 	return drill.Case{
 		ID: "leased-probe", Title: "a probe waits in the budget like anything else",
 		Play: func(ctx context.Context, s *drill.Scene) error {
+			lose(ctx, t, s, "charge_leased_probe", provider.Hang)
+			// Dispatched after the kill, so that its worker is not the one that was lost.
 			require.NoError(t, s.Fault(ctx, "held", provider.Fault{Kind: provider.HangBefore}))
 			require.NoError(t, s.Submit(ctx, "held", "charge_slow"))
 			require.NoError(t, s.Seen(ctx, "held", provider.Counts{Requests: 1}))
-			lose(ctx, t, s, "charge_leased_probe", provider.Hang)
 			eventually(ctx, t, "the probe waits in the budget", func() bool {
 				view, err := s.Door.Queue(ctx)
 				return err == nil && view.Depth == 1

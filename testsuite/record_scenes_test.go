@@ -16,6 +16,11 @@ import (
 	"headgate/testsuite/provider"
 )
 
+// recordedTenants are, too.
+const recordedTenants = `
+  handover: {weight: 1, max_in_flight: 1, max_queued: 40}
+`
+
 // recordedOperations are added to those of the drill.
 const recordedOperations = `
   # Look-ups that soon give way to a person.
@@ -222,7 +227,7 @@ func pauseScene(t *testing.T) scene {
 // handoverScene hands one slot over from task to task, in the one worker that is
 // left.
 func handoverScene(t *testing.T) scene {
-	const tenant = "a14" // one at a time
+	const tenant = "handover" // one at a time, see recordedTenants
 	keys := []string{"place1", "place2", "place3", "place4"}
 	return scene{
 		Case: drill.Case{
@@ -240,7 +245,7 @@ func handoverScene(t *testing.T) scene {
 				}
 				return nil
 			},
-			Ends: []drill.End{{Tenant: tenant, Keys: keys, Phase: contract.PhaseSucceeded, Effects: 1}},
+			Ends: []drill.End{{Keys: keys, Phase: contract.PhaseSucceeded, Effects: 1}},
 		},
 		records: []recording{
 			{"task/stood-by", contract.TaskID(tenant, keys[1]), []string{markFirst, markStandby, "effect", markSucceeded}},

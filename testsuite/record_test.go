@@ -43,8 +43,6 @@ var budgetRuns = []recording{
 		[]string{markContinued, "freeze", "stop-attempts", "freeze", markNew}},
 	{"budget/handed-on", contract.BudgetID(contract.DefaultBudget),
 		[]string{markContinued, "deliver", "admit", "report", markNew}},
-	{"budget/places-handed-over", contract.BudgetID(contract.DefaultBudget),
-		[]string{markContinued, "deliver", markHanded, markNew}},
 	{"budget/holders-inspected", contract.BudgetID(contract.DefaultBudget),
 		[]string{markContinued, "admit", "audit", markNew}},
 	{"budget/open", contract.BudgetID(contract.DefaultBudget),
@@ -90,7 +88,7 @@ func recordMissing(t *testing.T) {
 	defer cancel()
 	t.Setenv("PSP_WEBHOOK_SECRET", callbackSecret)
 	world := newWorld(ctx, t, "--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=80")
-	declare(ctx, t, world, "", recordedOperations+askedOperations+evidenceOperations)
+	declare(ctx, t, world, recordedTenants, recordedOperations+askedOperations+evidenceOperations)
 	c := plain(t, world)
 	// Runs of the budget come from all scenes together.
 	every := slices.ContainsFunc(budgetRuns, recording.missing)
