@@ -105,7 +105,7 @@ const houseOperations = `
     heartbeat: 2s
     replay: {class: never}
   # Its breaker opens soon, and never for long.
-  charge_fragile:
+  charge_brittle:
     type: http
     request: {method: POST, url: "PROVIDER/charges"}
     cost: {provider_calls: 1, case_tokens: 100}
@@ -407,23 +407,23 @@ func testStaleWork(ctx context.Context, t *testing.T, h *house) {
 	}
 	before, began := tokens(), time.Now()
 	h.Third.Kill()
-	h.accept(ctx, t, "a18", "fresh0", "charge_fragile")
-	h.accept(ctx, t, "a18", "fresh1", "charge_fragile")
+	h.accept(ctx, t, "a18", "fresh0", "charge_brittle")
+	h.accept(ctx, t, "a18", "fresh1", "charge_brittle")
 	eventually(ctx, t, "the breaker is open", func() bool {
 		view, err := h.Door.Queue(ctx)
-		return err == nil && slices.ContainsFunc(view.Gates, func(g admission.GateView) bool { return g.Operation == "charge_fragile" })
+		return err == nil && slices.ContainsFunc(view.Gates, func(g admission.GateView) bool { return g.Operation == "charge_brittle" })
 	})
 	// Normal work may be turned away now; critical work is taken and held.
 	critical := func(r *contract.SubmitRequest) { r.Priority = admission.Critical }
 	deadline := time.Now().Add(4 * time.Second)
 	for i := range stale {
-		h.accept(ctx, t, "a18", fmt.Sprintf("stale%d", i), "charge_fragile", critical, func(r *contract.SubmitRequest) { r.Deadline = &deadline })
+		h.accept(ctx, t, "a18", fmt.Sprintf("stale%d", i), "charge_brittle", critical, func(r *contract.SubmitRequest) { r.Deadline = &deadline })
 	}
 	for i := 2; i < fresh; i++ {
-		h.accept(ctx, t, "a18", fmt.Sprintf("fresh%d", i), "charge_fragile", critical)
+		h.accept(ctx, t, "a18", fmt.Sprintf("fresh%d", i), "charge_brittle", critical)
 	}
 	eventually(ctx, t, "normal work is told to come back", func() bool {
-		answer, err := h.ask(ctx, "a18-other", "k", "charge_fragile")
+		answer, err := h.ask(ctx, "a18-other", "k", "charge_brittle")
 		return err == nil && answer.Status == http.StatusServiceUnavailable && answer.Problem.Reason == string(admission.DownstreamUnavailable) && answer.RetryAfter != ""
 	})
 	for i := range stale {

@@ -24,7 +24,7 @@ import (
 // auditedOperations are one whose findings freeze it, and one whose provider can
 // be listed, a few effects on a page.
 const auditedOperations = `
-  charge_once:
+  charge_audited:
     type: http
     request: {method: POST, url: "PROVIDER/charges"}
     cost: {provider_calls: 1}
@@ -185,7 +185,7 @@ func testContradicted(ctx context.Context, t *testing.T, world *drill.World) {
 	key := contract.ProviderKey("once", "k")
 	_, err := world.Provider.Inject(ctx, provider.Fault{Kind: provider.HangBefore, Key: key})
 	require.NoError(t, err)
-	answer, err := world.Door.Submit(ctx, "k", contract.SubmitRequest{Tenant: "once", Operation: "charge_once", Payload: charge("once", "k")})
+	answer, err := world.Door.Submit(ctx, "k", contract.SubmitRequest{Tenant: "once", Operation: "charge_audited", Payload: charge("once", "k")})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusAccepted, answer.Status)
 	require.NoError(t, world.Provider.WaitFor(ctx, key, provider.Counts{Requests: 1}))
@@ -195,7 +195,7 @@ func testContradicted(ctx context.Context, t *testing.T, world *drill.World) {
 		answer, err := world.Door.Task(ctx, "once", "k")
 		return err == nil && answer.Task.Phase == contract.PhaseFailed
 	})
-	require.Empty(t, findings(ctx, t, world, "charge_once"))
+	require.Empty(t, findings(ctx, t, world, "charge_audited"))
 
 	n, err := world.Provider.Release(ctx, key)
 	require.NoError(t, err)
@@ -204,9 +204,9 @@ func testContradicted(ctx context.Context, t *testing.T, world *drill.World) {
 	require.NoError(t, world.Workers[0].Continue())
 	eventually(ctx, t, "the operation is frozen", func() bool {
 		view, err := world.Door.Queue(ctx)
-		return err == nil && slices.ContainsFunc(view.Gates, func(g admission.GateView) bool { return g.Operation == "charge_once" && g.Frozen != nil })
+		return err == nil && slices.ContainsFunc(view.Gates, func(g admission.GateView) bool { return g.Operation == "charge_audited" && g.Frozen != nil })
 	})
-	found := findings(ctx, t, world, "charge_once")
+	found := findings(ctx, t, world, "charge_audited")
 	require.Len(t, found, 1)
 	require.Equal(t, contract.FindingContradicted, found[0].Kind)
 	require.Equal(t, contract.TaskID("once", "k"), found[0].Task)
@@ -215,7 +215,7 @@ func testContradicted(ctx context.Context, t *testing.T, world *drill.World) {
 	answer, err = world.Door.Task(ctx, "once", "k")
 	require.NoError(t, err)
 	require.Equal(t, contract.PhaseFailed, answer.Task.Phase)
-	answer, err = world.Door.Submit(ctx, "k2", contract.SubmitRequest{Tenant: "once", Operation: "charge_once", Payload: charge("once", "k2")})
+	answer, err = world.Door.Submit(ctx, "k2", contract.SubmitRequest{Tenant: "once", Operation: "charge_audited", Payload: charge("once", "k2")})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusAccepted, answer.Status)
 	why, err := world.Door.Why(ctx, "once", "k2")
@@ -224,15 +224,15 @@ func testContradicted(ctx context.Context, t *testing.T, world *drill.World) {
 
 	// An audit comes to the same by itself, and takes nothing back when it sees less.
 	eventually(ctx, t, "the audit sees it too", func() bool {
-		view, _ := audit(ctx, t, world, "charge_once")
+		view, _ := audit(ctx, t, world, "charge_audited")
 		return len(view.Report.Findings) == 1 && view.Report.Findings[0].Kind == contract.FindingContradicted
 	})
 	require.NoError(t, world.Provider.Reset(ctx))
-	_, status := audit(ctx, t, world, "charge_once")
+	_, status := audit(ctx, t, world, "charge_audited")
 	require.Zero(t, status)
-	require.Len(t, findings(ctx, t, world, "charge_once"), 1)
+	require.Len(t, findings(ctx, t, world, "charge_audited"), 1)
 
-	_, err = put[contract.FreezeReply](ctx, world, "/v1/operations/charge_once/unfreeze", `{"actor": "mara"}`)
+	_, err = put[contract.FreezeReply](ctx, world, "/v1/operations/charge_audited/unfreeze", `{"actor": "mara"}`)
 	require.NoError(t, err)
 	eventually(ctx, t, "the operation goes on", func() bool {
 		answer, err := world.Door.Task(ctx, "once", "k2")
