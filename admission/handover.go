@@ -98,7 +98,9 @@ func (s *State) ending(it *item, begins time.Time) {
 	if it.successor != nil || it.chain() >= chainMost || !s.handover.wanted() {
 		return
 	}
-	it.over = it.ends.Add(-s.handover.lead())
+	// Half an effect at most, so that half the places are open to who comes now.
+	lead := min(s.handover.lead(), max(leadFirst, s.expected(it.req.Operation)/2))
+	it.over = it.ends.Add(-lead)
 	s.endings.fix(it)
 }
 
