@@ -39,17 +39,16 @@ func (e Effects) Empty() bool { return len(e.Decisions)+len(e.Inspections)+len(e
 func (s *State) Advance(now time.Time) Effects {
 	s.clock(now)
 	for {
-		it, ok := s.waiting.top()
-		if !ok || it.arrival.After(s.now) {
+		it, ok := s.waiting.due(s.now, byArrival)
+		if !ok {
 			break
 		}
-		s.waiting.remove(it)
 		s.enter(it)
 		s.refresh(it.tenant)
 	}
 	for {
-		it, ok := s.deadlines.top()
-		if !ok || it.req.Deadline.After(s.now) {
+		it, ok := s.deadlines.due(s.now, byDeadline)
+		if !ok {
 			break
 		}
 		s.expire(it)
@@ -77,19 +76,17 @@ func (s *State) expire(it *item) {
 func (s *State) overdue() []Inspection {
 	var out []Inspection
 	for len(out) < MaxEffects {
-		d, ok := s.doubtAudits.top()
-		if !ok || d.due.After(s.now) {
+		d, ok := s.doubtAudits.due(s.now, func(d *doubt) time.Time { return d.due })
+		if !ok {
 			break
 		}
-		s.doubtAudits.remove(d)
 		out = append(out, Inspection{Task: d.task})
 	}
 	for len(out) < MaxEffects {
-		it, ok := s.audits.top()
-		if !ok || it.due.After(s.now) {
+		it, ok := s.audits.due(s.now, byDue)
+		if !ok {
 			break
 		}
-		s.audits.remove(it)
 		if it.grace {
 			s.free(it, nil)
 			continue
@@ -103,12 +100,11 @@ func (s *State) overdue() []Inspection {
 func (s *State) decisions() []Decision {
 	var out []Decision
 	for len(out) < MaxEffects {
-		it, ok := s.outbox.top()
-		if !ok || it.deliverAt.After(s.now) {
+		it, ok := s.outbox.due(s.now, byDelivery)
+		if !ok {
 			break
 		}
-		s.outbox.remove(it)
-		it.asked = true
+		it.asked, it.askedAt = true, s.now
 		d := Decision{Task: it.req.Task, Attempt: it.req.Attempt, Reason: it.refuse, Detail: it.detail, RetryAfter: it.retry}
 		if it.promised() {
 			lease := it.lease
@@ -177,7 +173,8 @@ const (
 )
 
 // Delivered answers one Decision. A task that is gone gives its capacity back,
-// unless it may still be about to start.
+// unless it could still start when it was looked for: the answer may come much
+// later than the look.
 func (s *State) Delivered(now time.Time, d Decision, how Delivery) {
 	s.clock(now)
 	it := s.items[attempt{d.Task, d.Attempt}]
@@ -194,7 +191,7 @@ func (s *State) Delivered(now time.Time, d Decision, how Delivery) {
 			s.audit(it, it.granted.Add(it.leaseFor()))
 		}
 	case DeliveryGone:
-		if !it.confirmed && it.startBy.Add(TicketMargin).After(s.now) {
+		if !it.confirmed && it.startBy.Add(TicketMargin).After(it.askedAt) {
 			s.again(it)
 			return
 		}
@@ -253,78 +250,6 @@ func (s *State) Inspected(now time.Time, in Inspection, holder Holder, ticket st
 		}
 	default:
 		s.remove(it, nil)
-	}
-}
-
-// none is a cost of nothing, so that all that was reserved comes back.
-func none(cost []Cost) []Cost {
-	out := make([]Cost, len(cost))
-	for i, c := range cost {
-		out[i] = Cost{Resource: c.Resource}
-	}
-	return out
-}
-
-// Report takes what became of an attempt. Reports of attempts that are not
-// known are ignored: they were settled before.
-func (s *State) Report(now time.Time, r Report) {
-	s.clock(now)
-	if r.Kind == Resolved {
-		s.resolve(r.Task)
-		return
-	}
-	it := s.items[attempt{r.Task, r.Attempt}]
-	if it == nil || r.Ticket != "" && r.Ticket != it.ticket {
-		return
-	}
-	if r.Kind == Declined {
-		s.decline(it)
-		return
-	}
-	real := r.Cost
-	switch {
-	case len(real) > 0:
-	case r.Kind == Withdrawn, r.Class == NotDispatched:
-		real = none(it.req.Cost)
-	default:
-		real = nil
-	}
-	if it.promised() && !it.grace && r.Kind == Released {
-		s.judge(it, r)
-		s.pass(it, r)
-	}
-	if it.promised() && r.Kind == Released {
-		switch {
-		case r.Class == Unknown && r.Doubt:
-			s.doubtAbout(it)
-		case r.Class == Succeeded:
-			s.resolve(r.Task) // a replay has answered for the attempt in doubt
-		}
-	}
-	if r.Kind == Released && r.Grace > 0 && it.stand == leased {
-		if !it.grace {
-			it.grace, it.confirmed = true, true
-			s.outbox.remove(it)
-			s.endings.remove(it)
-			if it.successor != nil {
-				s.succeed(it.successor, false) // it stood by in the worker that is lost
-			}
-			s.audit(it, s.now.Add(min(r.Grace.D(), time.Hour)))
-		}
-		return
-	}
-	s.remove(it, real)
-}
-
-// pass notes whether a report's attempt has handed its place over.
-func (s *State) pass(it *item, r Report) {
-	next := it.successor
-	if next == nil {
-		return
-	}
-	it.handed = it.handed || r.Successor == next.lease.ID
-	if it.handed || r.Class == Succeeded {
-		s.handover.learn(it.handed, s.now.Sub(next.lease.Granted), r.Waited.D())
 	}
 }
 

@@ -71,10 +71,12 @@ func (s *State) Stopping(operation string) (n int) {
 	return n
 }
 
-// Stop asks the holder of a lease not to dispatch.
+// Stop asks the holder of a lease not to dispatch. It is about that lease only: the
+// same attempt may get another one later.
 type Stop struct {
 	Task      string
 	Attempt   int
+	Lease     string
 	Operation string
 	Reason    string
 }
@@ -90,13 +92,12 @@ func (s *State) stop(it *item, at time.Time) {
 func (s *State) dueStops() []Stop {
 	var out []Stop
 	for len(out) < MaxEffects {
-		it, ok := s.stops.top()
-		if !ok || it.stopAt.After(s.now) {
+		it, ok := s.stops.due(s.now, byStop)
+		if !ok {
 			break
 		}
-		s.stops.remove(it)
 		it.stopping = true
-		out = append(out, Stop{Task: it.req.Task, Attempt: it.req.Attempt, Operation: it.req.Operation, Reason: it.whyStopped()})
+		out = append(out, Stop{Task: it.req.Task, Attempt: it.req.Attempt, Lease: it.lease.ID, Operation: it.req.Operation, Reason: it.whyStopped()})
 	}
 	return out
 }

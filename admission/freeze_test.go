@@ -39,9 +39,10 @@ func TestAFrozenOperationGetsNoLease(t *testing.T) {
 func TestStopsAreAskedAgainAfterARestore(t *testing.T) {
 	w := newWorld(t, 1)
 	r := Request{Task: "k1", Attempt: 1, Tenant: "beta", Operation: "o", Cost: []Cost{{"slots", 1}}}
-	require.Equal(t, Run, w.s.Admit(start, r).Action)
+	v := w.s.Admit(start, r)
+	require.Equal(t, Run, v.Action)
 	w.s.Freeze(start, "o", &Freeze{Actor: "ann", Reason: "look"})
-	want := []Stop{{Task: "k1", Attempt: 1, Operation: "o", Reason: "look"}}
+	want := []Stop{{Task: "k1", Attempt: 1, Lease: v.Lease.ID, Operation: "o", Reason: "look"}}
 	require.Equal(t, want, w.s.Advance(start).Stops)
 	w.s = w.reload()
 	require.Equal(t, 1, w.s.Stopping("o"))

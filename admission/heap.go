@@ -1,5 +1,7 @@
 package admission
 
+import "time"
+
 // heap is a binary heap whose elements know where they are, so that any of
 // them can be removed or moved in O(log n). at gives the place in which an
 // element keeps its index plus one; zero means that it is in no heap.
@@ -17,6 +19,17 @@ func (h *heap[T]) top() (T, bool) {
 		return zero, false
 	}
 	return h.items[0], true
+}
+
+// due takes the first element out if its time has come.
+func (h *heap[T]) due(now time.Time, of func(T) time.Time) (T, bool) {
+	x, ok := h.top()
+	if !ok || of(x).After(now) {
+		var zero T
+		return zero, false
+	}
+	h.remove(x)
+	return x, true
 }
 
 // fix puts an element in its place, adding it if it is not there.

@@ -31,6 +31,7 @@ type item struct {
 	ends, over       time.Time // leased, standby: when it is expected to end, and when that is near; see handover
 	ahead, successor *item     // standby: whose place it takes; leased: who takes it
 	handed           bool      // its successor has gone
+	announced        string    // queued: the lease that it stood by for last
 
 	ticket    string // set for one that a gateway admitted
 	startBy   time.Time
@@ -53,6 +54,7 @@ type item struct {
 	deliverAt time.Time // not before
 	tries     int
 	asked     bool // a delivery or an audit is under way
+	askedAt   time.Time
 
 	tenant                                                           *tenant
 	agent                                                            *agent
@@ -77,6 +79,14 @@ func (it *item) leaseFor() time.Duration {
 func newItemHeap(less func(a, b *item) bool, at func(*item) *int) heap[*item] {
 	return heap[*item]{less: less, at: at}
 }
+
+// The times that heaps of items are ordered by.
+func byArrival(it *item) time.Time  { return it.arrival }
+func byDeadline(it *item) time.Time { return *it.req.Deadline }
+func byDue(it *item) time.Time      { return it.due }
+func byDelivery(it *item) time.Time { return it.deliverAt }
+func byStop(it *item) time.Time     { return it.stopAt }
+func byOver(it *item) time.Time     { return it.over }
 
 // byTime orders a heap of items by a time, and by age where that is equal.
 func byTime(of func(*item) time.Time) func(a, b *item) bool {

@@ -126,6 +126,8 @@ func (k *kinds) item(it *item, now time.Time) Item {
 	switch it.stand {
 	case leased:
 		rec.Lease, rec.Granted = it.lease.ID, int64(it.granted.Sub(now))
+	case queued:
+		rec.Lease = it.announced
 	case standby:
 		rec.Lease, rec.Granted, rec.After = it.lease.ID, int64(it.lease.Granted.Sub(now)), it.lease.After
 	}
@@ -199,6 +201,8 @@ func (s *State) restoreItem(rec Item, kind Kind) error {
 		it.stand = queued
 		if rec.Stand == rowDelayed {
 			it.stand = delayed
+		} else {
+			it.announced = rec.Lease
 		}
 		own := it.agent.virtual // it does not come back from idleness: it was here
 		s.insert(it)

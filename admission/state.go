@@ -87,12 +87,12 @@ func New(p Policy, epoch string, now time.Time) (*State, error) {
 		classOf:   map[string]*class{},
 		items:     map[attempt]*item{},
 		doubtOf:   map[string]*doubt{},
-		waiting:   newItemHeap(byTime(func(it *item) time.Time { return it.arrival }), func(it *item) *int { return &it.delayAt }),
-		deadlines: newItemHeap(byTime(func(it *item) time.Time { return *it.req.Deadline }), func(it *item) *int { return &it.deadlineAt }),
-		audits:    newItemHeap(byTime(func(it *item) time.Time { return it.due }), func(it *item) *int { return &it.dueAt }),
-		outbox:    newItemHeap(byTime(func(it *item) time.Time { return it.deliverAt }), func(it *item) *int { return &it.deliverIx }),
-		endings:   newItemHeap(byTime(func(it *item) time.Time { return it.over }), func(it *item) *int { return &it.endingAt }),
-		stops:     newItemHeap(byTime(func(it *item) time.Time { return it.stopAt }), func(it *item) *int { return &it.stopIx }),
+		waiting:   newItemHeap(byTime(byArrival), func(it *item) *int { return &it.delayAt }),
+		deadlines: newItemHeap(byTime(byDeadline), func(it *item) *int { return &it.deadlineAt }),
+		audits:    newItemHeap(byTime(byDue), func(it *item) *int { return &it.dueAt }),
+		outbox:    newItemHeap(byTime(byDelivery), func(it *item) *int { return &it.deliverIx }),
+		endings:   newItemHeap(byTime(byOver), func(it *item) *int { return &it.endingAt }),
+		stops:     newItemHeap(byTime(byStop), func(it *item) *int { return &it.stopIx }),
 		doubtAudits: heap[*doubt]{
 			less: func(a, b *doubt) bool {
 				if !a.due.Equal(b.due) {

@@ -73,6 +73,7 @@ type FreezeReply struct {
 type Stop struct {
 	Task      string `json:"task"`
 	Attempt   int    `json:"attempt"`
+	Lease     string `json:"lease,omitempty"` // that is not to be used; empty: any
 	Operation string `json:"operation"`
 	Reason    string `json:"reason,omitempty"`
 }

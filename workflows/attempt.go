@@ -82,7 +82,8 @@ func (t *task) attend(ctx workflow.Context, in contract.EffectInput, o *contract
 		s.AddReceive(t.stops, func(c workflow.ReceiveChannel, _ bool) {
 			var stop contract.Stop
 			c.Receive(ctx, &stop)
-			if stop.Attempt == t.attempt && !t.stopped { // else of an older one, or once more
+			about := stop.Attempt == t.attempt && (stop.Lease == "" || stop.Lease == in.Lease)
+			if about && !t.stopped { // else of an older one, or once more
 				t.stopped = true
 				cancel()
 			}

@@ -62,7 +62,7 @@ func (b *budget) drainFreezes(now time.Time) {
 func (b *budget) stop(ctx workflow.Context, stops []admission.Stop) {
 	in := contract.Stops{}
 	for _, s := range stops {
-		in.Items = append(in.Items, contract.Stop{Task: s.Task, Attempt: s.Attempt, Operation: s.Operation, Reason: s.Reason})
+		in.Items = append(in.Items, contract.Stop{Task: s.Task, Attempt: s.Attempt, Lease: s.Lease, Operation: s.Operation, Reason: s.Reason})
 	}
 	ctx = workflow.WithActivityOptions(ctx, batchOptions("stop "+strconv.Itoa(len(stops))+" attempts"))
 	var reply contract.DeliverReply

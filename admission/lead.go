@@ -1,0 +1,69 @@
+package admission
+
+import "time"
+
+// The time ahead at which a successor is chosen is learnt from how long those
+// before it took to stand by, as a retransmission timer learns from round trips
+// (Jacobson, Karels 1988): a moving mean and twice a moving deviation. So it
+// stands by in time, and a task of greater right seldom comes a moment too late.
+type handover struct {
+	Lag       Duration `json:"lag,omitempty"` // mean; zero: not known
+	Deviation Duration `json:"deviation,omitempty"`
+	// Missed is how often successors did not go, lately, in 256ths: where the
+	// attempts of a budget run in many workers, one place seldom passes to the next.
+	Missed int `json:"missed,omitempty"`
+	Turn   int `json:"turn,omitempty"` // counts the places for which none was chosen for that
+}
+
+const (
+	leadFirst = 100 * time.Millisecond
+	leadLeast = 10 * time.Millisecond
+	leadMost  = time.Second
+	// missedMost of 256 is where choosing successors costs more than it gains;
+	// beyond it, one place in missedTry shows whether that is still so.
+	missedMost = 64
+	missedTry  = 16
+)
+
+func (h *handover) lead() time.Duration {
+	if h.Lag == 0 {
+		return leadFirst
+	}
+	return min(max((h.Lag+2*h.Deviation).D(), leadLeast), leadMost)
+}
+
+// leadFor is at most half an effect, if that is not short, so that half the places
+// are open to who comes now.
+func (h *handover) leadFor(effect time.Duration) time.Duration {
+	return min(h.lead(), max(leadFirst, effect/2))
+}
+
+// learn takes whether a successor went, the time since it was chosen, and how
+// much of it it had stood by. One that did not go would have taken longer.
+func (h *handover) learn(went bool, since, stood time.Duration) {
+	if went {
+		h.Missed -= (h.Missed + 15) / 16
+	} else {
+		h.Missed += (256 - h.Missed) / 16
+	}
+	lag := Duration(min(max(since-stood, 0), leadMost))
+	if !went {
+		lag = max(lag, h.Lag) + h.Deviation
+	}
+	if h.Lag == 0 {
+		h.Lag, h.Deviation = max(lag, 1), lag/2
+		return
+	}
+	off := lag - h.Lag
+	h.Lag += off / 8
+	h.Deviation += (max(off, -off) - h.Deviation) / 4
+}
+
+// wanted tells whether a place is worth a successor.
+func (h *handover) wanted() bool {
+	if h.Missed <= missedMost {
+		return true
+	}
+	h.Turn = (h.Turn + 1) % missedTry
+	return h.Turn == 0
+}
