@@ -87,6 +87,11 @@ const StandbyMissed = "standby_missed"
 // goes on or is not in its worker: its task says so to the budget.
 const StandbyLate = "standby_late"
 
+// StoodInVain tells of an attempt that was none.
+func (o Outcome) StoodInVain() bool {
+	return o.Class == admission.NotDispatched && (o.Reason == StandbyMissed || o.Reason == StandbyLate)
+}
+
 // Evidence kinds.
 const (
 	EvidenceLookup   = "lookup"   // a probe asked the provider

@@ -48,6 +48,14 @@ type ReconcileResult struct {
 	Version  int        `json:"version,omitempty"`
 }
 
+// Last is the evidence that decided; empty if none did.
+func (r ReconcileResult) Last() Evidence {
+	if len(r.Evidence) == 0 {
+		return Evidence{}
+	}
+	return r.Evidence[len(r.Evidence)-1]
+}
+
 // Stand is what a reconciliation knows while it is open; kept in its memo so
 // that it can be read without a worker.
 type Stand struct {

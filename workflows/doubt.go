@@ -13,28 +13,13 @@ import (
 
 // reconcile finds out about a possible effect, as long as it takes.
 func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
-	t.note(ctx, contract.PhaseReconciling)
-	res, err := t.child(ctx, t.attempt, o, o.Class != admission.Succeeded && t.replayable(ctx))
-	if err != nil {
-		// Only an operator's terminate, or a fault of ours, ends a child without a
-		// verdict. The doubt is not resolved by that: begin again.
-		workflow.GetLogger(ctx).Error("reconciliation ended without a verdict", "attempt", t.attempt, "error", err)
-		dctx, _ := workflow.NewDisconnectedContext(ctx)
-		_ = workflow.Sleep(dctx, time.Minute)
-		t.version++ // of a decision that it may have taken
-		return t.reconcile(ctx, o)
-	}
+	res := t.findOut(ctx, t.attempt, o, func() bool { return o.Class != admission.Succeeded && t.replayable(ctx) })
 	if res.Verdict != contract.VerdictReplay { // the replay's own answer ends that doubt
 		t.settled(ctx)
 		t.unproven = nil // all attempts have one key
 	}
-	t.version = max(t.version, res.Version)
-	t.result.Evidence = append(t.result.Evidence, res.Evidence...)
-	t.countedTwice(ctx, res.Evidence)
-	last := contract.Evidence{}
-	if n := len(res.Evidence); n > 0 {
-		last = res.Evidence[n-1]
-	}
+	t.keep(ctx, res)
+	last := res.Last()
 	if last.Kind == contract.EvidenceCancel {
 		t.calledOff = t.attempt // what was seen of it before says nothing any more
 	} else if res.Verdict != contract.VerdictHappened {
@@ -42,21 +27,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 			return ended, 0
 		}
 	}
-	switch res.Verdict {
-	case contract.VerdictHappened:
-		t.result.Reference, t.result.Result = last.Reference, last.Result
-		if o.Class == admission.Succeeded && len(last.Result) == 0 {
-			t.result.Reference, t.result.Result = cmp.Or(last.Reference, o.Reference), o.Result
-		}
-		t.result.Available = len(t.result.Result) > 0
-		t.hadEffect(t.attempt)
-		return &ending{phase: contract.PhaseSucceeded}, 0
-	case contract.VerdictFailed:
-		if last.Kind == contract.EvidenceCancel {
-			return &ending{contract.PhaseFailed, reasonCalledOff, join("the provider cancelled it", last.Detail)}, 0
-		}
-		return &ending{contract.PhaseFailed, "resolved_failed", last.Detail}, 0
-	case contract.VerdictReplay:
+	if res.Verdict == contract.VerdictReplay {
 		// The attempt limit was looked at before; cancelling comes too late.
 		t.count(reasonReplay)
 		if t.op.Replay.Class == contract.ReplayKeyed {
@@ -64,7 +35,9 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		}
 		return nil, backoff(t.op.Retry, t.counted, contract.TaskID(t.in.Tenant, t.in.Key))
 	}
-	t.disproved = append(t.disproved, t.attempt)
+	if ended := t.concluded(res, t.attempt, o); ended != nil {
+		return ended, 0
+	}
 	reason := reasonAbsent
 	if o.Reason != "" {
 		reason = o.Reason
@@ -82,39 +55,63 @@ type unproven struct {
 // prove finds out about an attempt whose replays have told nothing, before the
 // task ends as if it had had no effect: by look-ups, or by a person.
 func (t *task) prove(ctx workflow.Context, e ending) ending {
-	for t.unproven != nil {
-		doubt := *t.unproven
-		t.note(ctx, contract.PhaseReconciling)
-		res, err := t.child(ctx, doubt.attempt, doubt.outcome, false)
-		if err != nil { // as in reconcile
-			workflow.GetLogger(ctx).Error("reconciliation ended without a verdict", "attempt", doubt.attempt, "error", err)
-			dctx, _ := workflow.NewDisconnectedContext(ctx)
-			_ = workflow.Sleep(dctx, time.Minute)
-			t.version++
-			continue
-		}
-		t.unproven = nil
-		t.version = max(t.version, res.Version)
-		t.result.Evidence = append(t.result.Evidence, res.Evidence...)
-		t.countedTwice(ctx, res.Evidence)
-		last := contract.Evidence{}
-		if n := len(res.Evidence); n > 0 {
-			last = res.Evidence[n-1]
-		}
-		switch {
-		case res.Verdict == contract.VerdictHappened:
-			t.result.Reference, t.result.Result = last.Reference, last.Result
-			t.result.Available = len(last.Result) > 0
-			t.hadEffect(doubt.attempt)
-			return ending{phase: contract.PhaseSucceeded}
-		case res.Verdict == contract.VerdictFailed && last.Kind == contract.EvidenceCancel:
-			return ending{contract.PhaseFailed, reasonCalledOff, join("the provider cancelled it", last.Detail)}
-		case res.Verdict == contract.VerdictFailed:
-			return ending{contract.PhaseFailed, "resolved_failed", last.Detail}
-		}
-		t.disproved = append(t.disproved, doubt.attempt)
+	doubt := t.unproven
+	if doubt == nil {
+		return e
+	}
+	t.unproven = nil
+	res := t.findOut(ctx, doubt.attempt, doubt.outcome, func() bool { return false })
+	t.keep(ctx, res)
+	if ended := t.concluded(res, doubt.attempt, doubt.outcome); ended != nil {
+		return *ended
 	}
 	return e
+}
+
+// findOut runs reconciliations of an attempt until one ends with a verdict. Only an
+// operator's terminate, or a fault of ours, ends one without: the doubt is not
+// resolved by that.
+func (t *task) findOut(ctx workflow.Context, attempt int, o contract.Outcome, replayable func() bool) contract.ReconcileResult {
+	for {
+		t.note(ctx, contract.PhaseReconciling)
+		res, err := t.child(ctx, attempt, o, replayable())
+		if err == nil {
+			return res
+		}
+		workflow.GetLogger(ctx).Error("reconciliation ended without a verdict", "attempt", attempt, "error", err)
+		dctx, _ := workflow.NewDisconnectedContext(ctx)
+		_ = workflow.Sleep(dctx, time.Minute)
+		t.version++ // of a decision that it may have taken
+	}
+}
+
+// keep takes over what a reconciliation has seen.
+func (t *task) keep(ctx workflow.Context, res contract.ReconcileResult) {
+	t.version = max(t.version, res.Version)
+	t.result.Evidence = append(t.result.Evidence, res.Evidence...)
+	t.countedTwice(ctx, res.Evidence)
+}
+
+// concluded is the end that a verdict about an attempt makes; nil: none, as it did
+// not happen.
+func (t *task) concluded(res contract.ReconcileResult, attempt int, o contract.Outcome) *ending {
+	last := res.Last()
+	switch {
+	case res.Verdict == contract.VerdictHappened:
+		t.result.Reference, t.result.Result = last.Reference, last.Result
+		if o.Class == admission.Succeeded && len(last.Result) == 0 {
+			t.result.Reference, t.result.Result = cmp.Or(last.Reference, o.Reference), o.Result
+		}
+		t.result.Available = len(t.result.Result) > 0
+		t.hadEffect(attempt)
+		return &ending{phase: contract.PhaseSucceeded}
+	case res.Verdict == contract.VerdictFailed && last.Kind == contract.EvidenceCancel:
+		return &ending{contract.PhaseFailed, reasonCalledOff, join("the provider cancelled it", last.Detail)}
+	case res.Verdict == contract.VerdictFailed:
+		return &ending{contract.PhaseFailed, "resolved_failed", last.Detail}
+	}
+	t.disproved = append(t.disproved, attempt)
+	return nil
 }
 
 // child runs the reconciliation and passes on to it what the task is told.

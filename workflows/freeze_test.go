@@ -61,15 +61,20 @@ func TestBudgetFreezes(t *testing.T) {
 	for name, answers := range map[string][]string{"asked": {contract.Delivered}, "out of reach": {contract.NotDelivered}, "asked at last": {contract.NotDelivered, contract.Delivered}} {
 		t.Run(name, func(t *testing.T) {
 			b := newTill(t)
-			asked := 0
+			asked, lease := 0, ""
 			b.RegisterActivityWithOptions(func(_ context.Context, in contract.Stops) (contract.DeliverReply, error) {
-				require.Equal(t, []contract.Stop{{Task: "task/acme/1", Attempt: 1, Operation: "op", Reason: "look"}}, in.Items)
+				require.Equal(t, []contract.Stop{{Task: "task/acme/1", Attempt: 1, Lease: lease, Operation: "op", Reason: "look"}}, in.Items)
 				asked++
 				return contract.DeliverReply{Answers: []string{answers[min(asked, len(answers))-1]}}, nil
 			}, activity.RegisterOptions{Name: contract.StopActivity})
 			reply := contract.FreezeReply{}
 			snap := b.play(
-				func() { b.admit(func(v []admission.Verdict) { require.Equal(t, admission.Run, v[0].Action) }, slot(1)) },
+				func() {
+					b.admit(func(v []admission.Verdict) {
+						require.Equal(t, admission.Run, v[0].Action)
+						lease = v[0].Lease.ID
+					}, slot(1))
+				},
 				func() {
 					b.UpdateWorkflow(contract.FreezeUpdate, "f1", &answered{t, func(out any) { reply = out.(contract.FreezeReply) }},
 						contract.FreezeRequest{Operation: "op", Frozen: true, Reason: "look", Actor: "ann"})

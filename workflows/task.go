@@ -45,7 +45,6 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 	if lease == nil && !t.ticketGood(ctx) {
 		// A task that a gateway has promised is taken even when the queue is full.
 		t.request(ctx, nil, in.Ticket == nil)
-		t.asked = true
 	}
 	// 3. A person decides, where the operation says so.
 	if t.op.Approval != nil {
@@ -67,18 +66,9 @@ func Task(ctx workflow.Context, in contract.TaskInput) (contract.TaskResult, err
 		}
 		// 5. One attempt.
 		outcome := t.effect(ctx, *lease)
-		missed := lease.After != "" && (outcome.Reason == contract.StandbyMissed || outcome.Reason == contract.StandbyLate)
 		lease = nil
-		if missed { // it stood by for a place that it did not get: the budget decides anew
-			t.leases--
-			t.asked = true
-			if outcome.Reason == contract.StandbyLate {
-				t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
-					Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Declined}})
-			}
-			if t.noted {
-				t.note(ctx, contract.PhaseAccepted)
-			}
+		if outcome.StoodInVain() { // the budget decides anew
+			t.stoodInVain(ctx, outcome)
 			continue
 		}
 		// 6. The lease goes back, with what is known.
@@ -101,7 +91,6 @@ func (t *task) next(ctx workflow.Context, wait time.Duration) {
 		t.note(ctx, contract.PhaseAccepted)
 	}
 	t.request(ctx, &at, false)
-	t.asked = true
 }
 
 type task struct {
@@ -213,6 +202,7 @@ func (t *task) request(ctx workflow.Context, notBefore *time.Time, admit bool) {
 		r.Since = &since
 	}
 	t.local(ctx, contract.RequestActivity, contract.RequestInput{Budget: t.in.BudgetName(), Request: contract.AttemptRequest{Request: r, Admit: admit}})
+	t.asked = true
 }
 
 // release reports an attempt, unless its worker has.
@@ -225,6 +215,10 @@ func (t *task) release(ctx workflow.Context, o contract.Outcome) {
 	if o.Lost {
 		r.Grace = t.op.Heartbeat
 	}
+	t.report(ctx, r)
+}
+
+func (t *task) report(ctx workflow.Context, r admission.Report) {
 	t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: r})
 }
 
@@ -246,8 +240,20 @@ func (t *task) requestApproved(ctx workflow.Context) {
 }
 
 func (t *task) withdraw(ctx workflow.Context) {
-	t.local(ctx, contract.ReportActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
-		Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Withdrawn}})
+	t.report(ctx, admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Withdrawn})
+}
+
+// stoodInVain ends an attempt that stood by for a place and did not get it: it was
+// none. If the one ahead goes on, the budget has to hear that nobody waits for it.
+func (t *task) stoodInVain(ctx workflow.Context, o contract.Outcome) {
+	t.leases--
+	t.asked = true
+	if o.Reason == contract.StandbyLate {
+		t.report(ctx, admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Declined})
+	}
+	if t.noted {
+		t.note(ctx, contract.PhaseAccepted)
+	}
 }
 
 // local sends a message to the budget. It is sent even by a cancelled task. If
