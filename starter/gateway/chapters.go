@@ -175,7 +175,7 @@ func (s *story) answered(a *attempt, o contract.Outcome, at time.Time) {
 	if !o.Ended.IsZero() {
 		when = o.Ended
 	}
-	if o.Reason == contract.StandbyMissed || o.Reason == contract.StandbyLate {
+	if o.StoodInVain() {
 		s.stoodInVain(a, o.Reason, s.workerOf(a, o.Worker), when)
 		return
 	}
