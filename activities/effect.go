@@ -67,7 +67,7 @@ func (e *Effects) attempt(in contract.EffectInput, token []byte, heartbeat time.
 		heartbeat = in.Operation.Heartbeat.D()
 	}
 	e.once.Do(func() {
-		e.reports, e.places = newReports(e.Client, e.Log), &places{now: e.now}
+		e.reports, e.places = newReports(e.Client, e.Log), newPlaces(e.now)
 	})
 	a := &attempt{Effects: e, in: in, kind: e.Types[in.Operation.Type], deadline: deadline}
 	a.pulse = &pulse{client: e.Client, token: token, timeout: heartbeat, now: a.now, beat: contract.Beat{

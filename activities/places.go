@@ -61,10 +61,11 @@ func needs(op contract.Operation) []string {
 	return names
 }
 
+func newPlaces(now func() time.Time) *places {
+	return &places{now: now, places: map[string]*place{}, closed: map[string]time.Time{}}
+}
+
 func (p *places) at(lease string) *place {
-	if p.places == nil {
-		p.places, p.closed = map[string]*place{}, map[string]time.Time{}
-	}
 	at := p.places[lease]
 	if at == nil {
 		at = &place{}
@@ -78,10 +79,10 @@ func (p *places) hold(lease string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.at(lease)
-	at.held = true
-	if at.next != nil {
+	if at.next != nil && !at.held {
 		close(at.next.here)
 	}
+	at.held = true
 	p.sweep()
 }
 
@@ -113,7 +114,6 @@ func (p *places) end(lease string, pass bool) (successor string, waited time.Dur
 func (p *places) close(op contract.Operation, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at("")
 	until := p.now().Add(max(d, closedFor))
 	for _, name := range needs(op) {
 		if until.After(p.closed[name]) {
@@ -173,10 +173,8 @@ func (p *places) leave(at *place, me *standby, why error) error {
 	}
 	select {
 	case pass := <-me.told:
-		if pass {
-			if errors.Is(why, errLate) {
-				return nil
-			}
+		if pass && errors.Is(why, errLate) {
+			return nil
 		}
 	default:
 	}

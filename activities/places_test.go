@@ -32,7 +32,7 @@ func TestPlaces(t *testing.T) {
 	ctx := context.Background()
 
 	t.Run("handed over once the one ahead has ended", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		p.hold("a")
 		got := stands(t, p, ctx, "a", "b", op)
 		successor, waited := p.end("a", true)
@@ -43,7 +43,7 @@ func TestPlaces(t *testing.T) {
 		assert.Empty(t, successor, "a place is handed over once")
 	})
 	t.Run("not after a failure", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		p.hold("a")
 		got := stands(t, p, ctx, "a", "b", op)
 		successor, _ := p.end("a", false)
@@ -51,7 +51,7 @@ func TestPlaces(t *testing.T) {
 		require.ErrorIs(t, <-got, errMissed)
 	})
 	t.Run("one comes before the other", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		got := stands(t, p, ctx, "a", "b", op)
 		p.hold("a")
 		successor, _ := p.end("a", true)
@@ -59,14 +59,14 @@ func TestPlaces(t *testing.T) {
 		require.NoError(t, <-got)
 	})
 	t.Run("too late, or not here", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		p.hold("a")
 		p.end("a", true)
 		require.ErrorIs(t, p.stand(ctx, "a", "b", op), errMissed)
 		require.ErrorIs(t, p.stand(ctx, "elsewhere", "b", op), errLate)
 	})
 	t.Run("only one follows", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		p.hold("a")
 		first := stands(t, p, ctx, "a", "b", op)
 		require.ErrorIs(t, p.stand(ctx, "a", "c", op), errMissed)
@@ -75,7 +75,7 @@ func TestPlaces(t *testing.T) {
 		require.NoError(t, <-first)
 	})
 	t.Run("a refusal closes what needs the same", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		for _, lease := range []string{"a", "b", "c"} {
 			p.hold(lease)
 		}
@@ -90,7 +90,7 @@ func TestPlaces(t *testing.T) {
 		require.NoError(t, <-free)
 	})
 	t.Run("given up", func(t *testing.T) {
-		p := &places{now: time.Now}
+		p := newPlaces(time.Now)
 		p.hold("a")
 		ctx, cancel := context.WithCancelCause(ctx)
 		got := stands(t, p, ctx, "a", "b", op)
@@ -101,7 +101,7 @@ func TestPlaces(t *testing.T) {
 	})
 	t.Run("what is long over is forgotten", func(t *testing.T) {
 		now := time.Now()
-		p := &places{now: func() time.Time { return now }}
+		p := newPlaces(func() time.Time { return now })
 		p.hold("a")
 		p.end("a", true)
 		p.hold("held")

@@ -21,7 +21,7 @@ func TestStandsBy(t *testing.T) {
 	standing(t, func(t *testing.T, tr *trial) {
 		tr.input.After = "ahead"
 		tr.effects.once.Do(func() {
-			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), &places{now: tr.server.now}
+			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), newPlaces(tr.server.now)
 		})
 		tr.effects.places.hold("ahead")
 		tr.start()
@@ -46,7 +46,7 @@ func TestDeadlineWhileItStandsBy(t *testing.T) {
 		deadline := time.Now().Add(50 * time.Millisecond)
 		tr.input.After, tr.input.Deadline = "ahead", &deadline
 		tr.effects.once.Do(func() {
-			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), &places{now: tr.server.now}
+			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), newPlaces(tr.server.now)
 		})
 		tr.effects.places.hold("ahead")
 		tr.run()
