@@ -2,7 +2,6 @@ package contract
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -43,19 +42,6 @@ type Claim struct {
 
 // IntentID is the workflow ID of a tenant's intent.
 func IntentID(tenant, intent string) string { return "intent/" + tenant + "/" + intent }
-
-// ParseIntentID is the inverse of IntentID.
-func ParseIntentID(id string) (tenant, intent string, ok bool) {
-	rest, ok := strings.CutPrefix(id, "intent/")
-	if !ok {
-		return "", "", false
-	}
-	tenant, intent, ok = strings.Cut(rest, "/")
-	if !ok || CheckName("tenant", tenant) != nil || CheckIntent(intent) != nil {
-		return "", "", false
-	}
-	return tenant, intent, true
-}
 
 // CheckIntent refuses what CheckKey refuses in a request key.
 func CheckIntent(intent string) error {

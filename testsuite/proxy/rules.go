@@ -41,13 +41,6 @@ func Update(when When, name string) Rule {
 	})
 }
 
-// Signal is the rule for a signal by name, such as contract.ReportSignal.
-func Signal(when When, name string) Rule {
-	return On(when, func(r *workflowservice.SignalWorkflowExecutionRequest) bool {
-		return r.GetSignalName() == name
-	})
-}
-
 // ActivityPoll is the rule for a worker that asks a task queue for activities:
 // from then on it can be given one.
 func ActivityPoll(when When, queue string) Rule {
