@@ -193,7 +193,7 @@ func (t *task) frozen() (*ending, time.Duration) {
 // replay class allows another.
 func (t *task) again(ctx workflow.Context, reason, detail string, least time.Duration) (*ending, time.Duration) {
 	retry := t.op.Retry
-	wait := max(backoff(retry, t.counted, contract.TaskID(t.in.Tenant, t.in.Key)), least)
+	wait := max(backoff(retry, t.counted, t.id()), least)
 	switch {
 	case ctx.Err() != nil:
 		return &ending{contract.PhaseCancelled, reasonCancelled, "nothing was dispatched, or the provider refused it"}, 0

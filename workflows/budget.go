@@ -225,14 +225,23 @@ func (b *budget) deliver(ctx workflow.Context, decisions []admission.Decision) {
 	var reply contract.DeliverReply
 	err := workflow.ExecuteLocalActivity(ctx, contract.DeliverActivity, in).Get(ctx, &reply)
 	now := workflow.Now(ctx)
-	for i, d := range decisions {
-		how := admission.DeliveryFailed
-		if err == nil && i < len(reply.Answers) {
-			how = deliveries[reply.Answers[i]]
-		}
-		b.state.Delivered(now, d, how)
+	for i, how := range delivered(len(decisions), reply, err) {
+		b.state.Delivered(now, decisions[i], how)
 	}
 	b.dirty = true
+}
+
+// delivered is the answer to each of n deliveries; what has none was not delivered,
+// as far as is known.
+func delivered(n int, reply contract.DeliverReply, err error) []admission.Delivery {
+	out := make([]admission.Delivery, n)
+	for i := range out {
+		out[i] = admission.DeliveryFailed
+		if err == nil && i < len(reply.Answers) {
+			out[i] = deliveries[reply.Answers[i]]
+		}
+	}
+	return out
 }
 
 // Lookups only: a text that is not listed gives the zero value, which the state

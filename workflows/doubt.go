@@ -33,7 +33,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 		if t.op.Replay.Class == contract.ReplayKeyed {
 			t.unproven = &unproven{t.attempt, o}
 		}
-		return nil, backoff(t.op.Retry, t.counted, contract.TaskID(t.in.Tenant, t.in.Key))
+		return nil, backoff(t.op.Retry, t.counted, t.id())
 	}
 	if ended := t.concluded(res, t.attempt, o); ended != nil {
 		return ended, 0
@@ -184,6 +184,16 @@ func (t *task) verifyLate(ctx workflow.Context, o contract.Outcome) *ending {
 	return ended
 }
 
+// nextLate is the oldest evidence that nobody has taken yet.
+func (t *task) nextLate() (late contract.LateEvidence, ok bool) {
+	if len(t.missed) > 0 {
+		late, t.missed = t.missed[0], t.missed[1:]
+		return late, true
+	}
+	ok = t.evidence.ReceiveAsync(&late)
+	return late, ok
+}
+
 // heard takes what has come while the task was not listening, before anything is
 // sent or said to have failed: a provider that has said by itself that it happened
 // is not asked again. Tasks whose declarations know of no callbacks, no
@@ -193,10 +203,8 @@ func (t *task) heard(ctx workflow.Context) *ending {
 		return nil
 	}
 	for {
-		var late contract.LateEvidence
-		if len(t.missed) > 0 {
-			late, t.missed = t.missed[0], t.missed[1:]
-		} else if !t.evidence.ReceiveAsync(&late) {
+		late, ok := t.nextLate()
+		if !ok {
 			return nil
 		}
 		if ended := t.takeLate(ctx, late); ended != nil {

@@ -68,12 +68,8 @@ func (b *budget) stop(ctx workflow.Context, stops []admission.Stop) {
 	var reply contract.DeliverReply
 	err := workflow.ExecuteActivity(ctx, contract.StopActivity, in).Get(ctx, &reply)
 	now := workflow.Now(ctx)
-	for i, s := range stops {
-		how := admission.DeliveryFailed
-		if err == nil && i < len(reply.Answers) {
-			how = deliveries[reply.Answers[i]]
-		}
-		b.state.Stopped(now, s, how)
+	for i, how := range delivered(len(stops), reply, err) {
+		b.state.Stopped(now, stops[i], how)
 	}
 	b.dirty = true
 }

@@ -27,10 +27,8 @@ func (t *task) leftovers(ctx workflow.Context, phase contract.Phase) contract.Ph
 		phase = contract.PhaseSucceeded
 	}
 	for {
-		var late contract.LateEvidence
-		if len(t.missed) > 0 {
-			late, t.missed = t.missed[0], t.missed[1:]
-		} else if !t.evidence.ReceiveAsync(&late) {
+		late, ok := t.nextLate()
+		if !ok {
 			return phase
 		}
 		e := evidenceOf(contract.EvidenceLate, late.Outcome, workflow.Now(ctx))
@@ -44,7 +42,7 @@ func (t *task) leftovers(ctx workflow.Context, phase contract.Phase) contract.Ph
 		t.result.Evidence = append(t.result.Evidence, e)
 		end := contract.Settled{Phase: phase, Attempt: t.result.Attempt, Reference: t.result.Reference}
 		if kind := contract.Conflict(end, t.op.Replay.Class, late.Attempt, e); kind != "" {
-			t.tell(ctx, against(kind, contract.TaskID(t.in.Tenant, t.in.Key), e, phase))
+			t.tell(ctx, against(kind, t.id(), e, phase))
 		}
 	}
 }
@@ -61,7 +59,7 @@ func (t *task) hadEffect(attempt int) {
 func (t *task) disagreed(ctx workflow.Context, attempt int, e contract.Evidence) {
 	for _, n := range t.disproved {
 		if n == attempt {
-			found := against(contract.FindingContradicted, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling)
+			found := against(contract.FindingContradicted, t.id(), e, contract.PhaseReconciling)
 			found.Detail = "its absence was proven, and late evidence says that it happened"
 			t.tell(ctx, found)
 			return
@@ -73,7 +71,7 @@ func (t *task) disagreed(ctx workflow.Context, attempt int, e contract.Evidence)
 func (t *task) countedTwice(ctx workflow.Context, all []contract.Evidence) {
 	for _, e := range all {
 		if e.Count > 1 {
-			t.tell(ctx, against(contract.FindingDuplicate, contract.TaskID(t.in.Tenant, t.in.Key), e, contract.PhaseReconciling))
+			t.tell(ctx, against(contract.FindingDuplicate, t.id(), e, contract.PhaseReconciling))
 		}
 	}
 }

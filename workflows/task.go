@@ -122,6 +122,8 @@ type task struct {
 	approved  workflow.Channel // a person has decided
 }
 
+func (t *task) id() string { return contract.TaskID(t.in.Tenant, t.in.Key) }
+
 // ending is a final transition.
 type ending struct {
 	phase          contract.Phase
@@ -130,8 +132,8 @@ type ending struct {
 
 // resolve pins the operation. It gives a text if the input is refused.
 func (t *task) resolve(ctx workflow.Context) string {
-	if id := workflow.GetInfo(ctx).WorkflowExecution.ID; id != contract.TaskID(t.in.Tenant, t.in.Key) {
-		return fmt.Sprintf("the workflow ID is %q: want %q for this tenant and key", id, contract.TaskID(t.in.Tenant, t.in.Key))
+	if id := workflow.GetInfo(ctx).WorkflowExecution.ID; id != t.id() {
+		return fmt.Sprintf("the workflow ID is %q: want %q for this tenant and key", id, t.id())
 	}
 	if t.in.Pinned != nil {
 		t.op = *t.in.Pinned
@@ -229,7 +231,7 @@ func (t *task) settled(ctx workflow.Context) {
 	}
 	t.doubted = false
 	t.local(ctx, contract.SettleActivity, contract.ReportInput{Budget: t.in.BudgetName(), Report: admission.Report{
-		Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Resolved}})
+		Task: t.id(), Attempt: t.attempt, Kind: admission.Resolved}})
 }
 
 // requestApproved asks for the first attempt, which the budget has held so far.
@@ -240,7 +242,7 @@ func (t *task) requestApproved(ctx workflow.Context) {
 }
 
 func (t *task) withdraw(ctx workflow.Context) {
-	t.report(ctx, admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Withdrawn})
+	t.report(ctx, admission.Report{Task: t.id(), Attempt: t.attempt, Kind: admission.Withdrawn})
 }
 
 // stoodInVain ends an attempt that stood by for a place and did not get it: it was
@@ -249,7 +251,7 @@ func (t *task) stoodInVain(ctx workflow.Context, o contract.Outcome) {
 	t.leases--
 	t.asked = true
 	if o.Reason == contract.StandbyLate {
-		t.report(ctx, admission.Report{Task: contract.TaskID(t.in.Tenant, t.in.Key), Attempt: t.attempt, Kind: admission.Declined})
+		t.report(ctx, admission.Report{Task: t.id(), Attempt: t.attempt, Kind: admission.Declined})
 	}
 	if t.noted {
 		t.note(ctx, contract.PhaseAccepted)
