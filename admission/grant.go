@@ -144,22 +144,27 @@ func (s *State) spend(it *item, slots bool) {
 	}
 }
 
-// free takes a lease back and settles what was really used. real nil: as
-// reserved.
-func (s *State) free(it *item, real []Cost) {
-	t := it.tenant
+// giveBack settles what was reserved with what was really used, slots only if it
+// had them. real nil, or without a resource: as reserved.
+func (s *State) giveBack(it *item, real []Cost, slots bool) {
 	for _, c := range it.req.Cost {
 		i, ok := s.indexOf[c.Resource]
-		if !ok {
+		if !ok || !slots && s.resources[i].Per == 0 {
 			continue
 		}
 		used := c.Amount
-		if j := slices.IndexFunc(real, func(r Cost) bool { return r.Resource == c.Resource }); real != nil && j >= 0 {
+		if j := slices.IndexFunc(real, func(r Cost) bool { return r.Resource == c.Resource }); j >= 0 {
 			used = min(max(0, real[j].Amount), MaxAmount)
 		}
 		s.resources[i].refill(s.now)
 		s.resources[i].settle(c.Amount, used)
 	}
+}
+
+// free takes a lease back. real is what was really used; nil: as reserved.
+func (s *State) free(it *item, real []Cost) {
+	t := it.tenant
+	s.giveBack(it, real, true)
 	held := s.now.Sub(it.granted)
 	s.observe(it.req.Operation, held)
 	delta := max(1, s.service(it.req.Cost, held)) - it.charge

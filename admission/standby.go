@@ -65,7 +65,7 @@ func (s *State) stepBack(it *item) {
 	if next := it.successor; next != nil {
 		s.succeed(next, false) // it followed a lease that will not begin
 	}
-	s.refund(it, nil)
+	s.refund(it, none(it.req.Cost))
 	s.cover(it)
 	s.stops.remove(it)
 	it.stopping, it.stopped = false, false
@@ -96,23 +96,16 @@ func (s *State) withdraw(it *item, real []Cost) {
 		}
 		s.unfollow(it)
 	}
-	if real == nil {
-		real = it.req.Cost
-	}
 	s.refund(it, real)
 	s.cover(it)
 	s.forget(it)
 	s.refresh(it.tenant)
 }
 
-// refund gives back what a standby has reserved, but for what was really used.
+// refund gives back what a standby has reserved, but for what was really used, and
+// the whole charge: it has held no slot.
 func (s *State) refund(it *item, real []Cost) {
-	for _, c := range it.req.Cost {
-		if i, ok := s.indexOf[c.Resource]; ok && s.resources[i].Per > 0 {
-			s.resources[i].refill(s.now)
-			s.resources[i].settle(c.Amount, min(amountOf(real, c.Resource), MaxAmount))
-		}
-	}
+	s.giveBack(it, real, false)
 	it.tenant.virtual -= max(1, it.charge/it.tenant.Weight)
 	it.agent.virtual -= it.charge
 	it.charge = 0
