@@ -39,11 +39,13 @@ func (s *State) ending(it *item, begins time.Time) {
 		return
 	}
 	it.ends = begins.Add(s.soonest(it.req.Operation))
-	if it.successor != nil || it.chain() >= chainMost || !s.handover.wanted() {
+	if it.successor != nil || it.chain() >= chainMost {
 		return
 	}
-	it.over = it.ends.Add(-s.handover.leadFor(s.expected(it.req.Operation)))
-	s.endings.fix(it)
+	if lead, worth := s.handover.leadFor(s.expected(it.req.Operation)); worth {
+		it.over = it.ends.Add(-lead)
+		s.endings.fix(it)
+	}
 }
 
 // chain counts those ahead.

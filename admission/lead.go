@@ -12,17 +12,17 @@ type handover struct {
 	// Missed is how often successors did not go, lately, in 256ths: where the
 	// attempts of a budget run in many workers, one place seldom passes to the next.
 	Missed int `json:"missed,omitempty"`
-	Turn   int `json:"turn,omitempty"` // counts the places for which none was chosen for that
+	Turn   int `json:"turn,omitempty"` // counts places that were not worth it
 }
 
 const (
 	leadFirst = 100 * time.Millisecond
 	leadLeast = 10 * time.Millisecond
 	leadMost  = time.Second
-	// missedMost of 256 is where choosing successors costs more than it gains;
-	// beyond it, one place in missedTry shows whether that is still so.
+	// missedMost of 256 is where choosing successors costs more than it gains.
 	missedMost = 64
-	missedTry  = 16
+	// missedTry: where it is not worth it, one place in so many is tried.
+	missedTry = 16
 )
 
 func (h *handover) lead() time.Duration {
@@ -32,10 +32,19 @@ func (h *handover) lead() time.Duration {
 	return min(max((h.Lag+2*h.Deviation).D(), leadLeast), leadMost)
 }
 
-// leadFor is at most half an effect, if that is not short, so that half the places
-// are open to who comes now.
-func (h *handover) leadFor(effect time.Duration) time.Duration {
-	return min(h.lead(), max(leadFirst, effect/2))
+// most is how early a successor is chosen at most: half an effect, if that is not
+// short, so that half the places are open to who comes now.
+func most(effect time.Duration) time.Duration { return max(leadFirst, effect/2) }
+
+// leadFor is the lead for a place of such effects; false: none is worth choosing,
+// since it would come too late, or as often as not does not go.
+func (h *handover) leadFor(effect time.Duration) (time.Duration, bool) {
+	lead := h.lead()
+	if h.Missed > missedMost || lead > most(effect) {
+		h.Turn = (h.Turn + 1) % missedTry // one place shows whether that is still so
+		return min(lead, most(effect)), h.Turn == 0
+	}
+	return lead, true
 }
 
 // learn takes whether a successor went, the time since it was chosen, and how
@@ -57,13 +66,4 @@ func (h *handover) learn(went bool, since, stood time.Duration) {
 	off := lag - h.Lag
 	h.Lag += off / 8
 	h.Deviation += (max(off, -off) - h.Deviation) / 4
-}
-
-// wanted tells whether a place is worth a successor.
-func (h *handover) wanted() bool {
-	if h.Missed <= missedMost {
-		return true
-	}
-	h.Turn = (h.Turn + 1) % missedTry
-	return h.Turn == 0
 }

@@ -344,8 +344,8 @@ func (sc *script) report(a args) string {
 			n, v, _ := strings.Cut(c, ":")
 			r.Cost = append(r.Cost, Cost{n, int64(number(v))})
 		}
-		if next := a.get("handed", ""); next != "" { // handed=k2: that one has gone
-			r.Successor, r.Waited = sc.sent[next].Lease.ID, Duration(duration(a.get("waited", "0s")))
+		if next := sc.sent[a.get("handed", "")].Lease; next != nil { // handed=k2: that one has gone
+			r.Successor, r.Waited = next.ID, Duration(duration(a.get("waited", "0s")))
 		}
 		sc.s.Report(sc.now, r)
 		return "ok"
