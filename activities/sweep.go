@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 
+	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
 	"headgate/contract/codec"
@@ -187,7 +188,9 @@ type stored struct {
 	tenant, key string
 	providerKey string
 	end         contract.Settled
-	ours        bool // of the operation that is audited
+	began       time.Time // before the effect could leave
+	closed      time.Time // after it; meaningless while the task is open
+	ours        bool      // of the operation that is audited
 }
 
 // tasks lists all stored tasks, of whatever operation: they may share a provider.
@@ -206,6 +209,7 @@ func (s *sweep) tasks(ctx context.Context, each func(stored) error) error {
 				continue
 			}
 			task := stored{tenant: tenant, key: key, providerKey: contract.ProviderKey(tenant, key), end: endOf(info),
+				began: info.GetStartTime().AsTime(), closed: info.GetCloseTime().AsTime(),
 				ours: attributeOf(info, contract.OperationAttribute) == s.op.Name}
 			if err := each(task); err != nil {
 				return err
@@ -257,14 +261,18 @@ func (s *sweep) compare(ctx context.Context, task stored) error {
 		return nil
 	}
 	s.alive()
-	in := contract.ProbeInput{Tenant: task.tenant, Key: task.key, ProviderKey: task.providerKey, Probe: *s.op.Probe}
-	seen := s.probe(ctx, in)
+	var reads []time.Time // when each began
+	look := func() contract.Evidence {
+		reads = append(reads, s.now())
+		return s.probe(ctx, contract.ProbeInput{Tenant: task.tenant, Key: task.key, ProviderKey: task.providerKey, Probe: *s.op.Probe})
+	}
+	seen := look()
 	if seen.Finding == contract.DidNotHappen && task.end.Phase == contract.PhaseSucceeded {
 		// Absence is earned: two reads must agree.
 		if !s.pause(max(s.op.Probe.Base.D(), 100*time.Millisecond)) {
 			return ctx.Err()
 		}
-		seen = s.probe(ctx, in)
+		seen = look()
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -275,11 +283,24 @@ func (s *sweep) compare(ctx context.Context, task stored) error {
 		return nil
 	}
 	kind := contract.Conflict(task.end, s.op.Replay.Class, 0, seen)
-	if kind == "" {
+	switch {
+	case kind == "":
 		s.report.Agreed++
+		return nil
+	case kind == contract.FindingLost && !s.absent(task, reads):
+		s.report.Unclear++
 		return nil
 	}
 	s.find(contract.Finding{Kind: kind, Task: contract.TaskID(task.tenant, task.key), Effect: task.providerKey, Count: seen.Count,
 		Detail: fmt.Sprintf("the task is %s, and the provider's look-up says %s", task.end.Phase, seen.Finding)})
 	return nil
+}
+
+// absent tells whether reads that found nothing prove that the effect of a task
+// that has succeeded is not there: they do not where the provider has forgotten it,
+// or does not show it yet or each time.
+func (s *sweep) absent(task stored, reads []time.Time) bool {
+	r := s.op.Reads()
+	r.Covers = true // whatever look-ups cover, an effect that has succeeded is in it
+	return admission.Absent(r, task.began, task.closed, reads) == admission.NoDoubt
 }

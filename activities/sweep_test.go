@@ -14,6 +14,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	workflow "go.temporal.io/api/workflow/v1"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"headgate/contract"
 	"headgate/contract/codec"
@@ -195,4 +196,38 @@ func TestSweepEarnsAbsence(t *testing.T) {
 	got = sweepOver(t, op, tasks)
 	require.Equal(t, 1, got.Agreed)
 	require.Equal(t, contract.AuditClean, got.Verdict())
+}
+
+// Two reads that find nothing are a lost effect only where the provider's
+// declaration says so: not what it has forgotten, or does not show yet or each time.
+func TestSweepCallsNothingLostThatMayBeThere(t *testing.T) {
+	now := time.Now()
+	lag := contract.Duration(time.Minute)
+	for name, c := range map[string]struct {
+		lookup *contract.Lookups
+		closed time.Time
+		lost   bool
+	}{
+		"covers all":       {&contract.Lookups{Covers: contract.CoversAll, Consistent: true, Lag: &lag}, now.Add(-time.Hour), true},
+		"covers succeeded": {&contract.Lookups{Covers: contract.CoversSucceeded, Consistent: true, Lag: &lag, Keeps: 3 * contract.Duration(time.Hour)}, now.Add(-time.Hour), true},
+		"no look-ups":      {nil, now.Add(-time.Hour), false},
+		"inconsistent":     {&contract.Lookups{Covers: contract.CoversAll, Lag: &lag}, now.Add(-time.Hour), false},
+		"lag unknown":      {&contract.Lookups{Covers: contract.CoversAll, Consistent: true}, now.Add(-time.Hour), false},
+		"inside the lag":   {&contract.Lookups{Covers: contract.CoversAll, Consistent: true, Lag: &lag}, now.Add(-time.Second), false},
+		"forgotten":        {&contract.Lookups{Covers: contract.CoversAll, Consistent: true, Lag: &lag, Keeps: contract.Duration(time.Hour)}, now.Add(-time.Hour), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op := newShelf(t).operation()
+			op.Probe.List, op.Provider = nil, &contract.Provider{Version: "1", Lookup: c.lookup}
+			task := stock(t, "k", "charge", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+			task.StartTime, task.CloseTime = timestamppb.New(c.closed.Add(-time.Minute)), timestamppb.New(c.closed)
+			got := sweepOver(t, op, &server{tasks: []*workflow.WorkflowExecutionInfo{task}})
+			if c.lost {
+				require.Equal(t, []string{"lost task/acme/k"}, kinds(got))
+				return
+			}
+			require.Empty(t, got.Findings)
+			require.Equal(t, 1, got.Unclear)
+		})
+	}
 }
