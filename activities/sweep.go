@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
@@ -21,10 +22,11 @@ import (
 )
 
 const (
-	sweepPage = 200             // tasks of one listing
-	sweepLag  = 3 * time.Second // how far the index of tasks may be behind
-	maxPages  = 10_000          // of a provider's listing; more is a cursor that goes round
-	ourKeys   = "hg-"           // see contract.ProviderKey
+	sweepPage = 200              // tasks of one listing
+	sweepBeat = 15 * time.Second // a quarter of the heartbeat timeout
+	sweepLag  = 3 * time.Second  // how far the index of tasks may be behind
+	maxPages  = 10_000           // of a provider's listing; more is a cursor that goes round
+	ourKeys   = "hg-"            // see contract.ProviderKey
 )
 
 // Sweep is an audit's reading. It lists the provider's effects, then the tasks, so
@@ -32,7 +34,8 @@ const (
 // before its effect leaves. Tasks that have ended are looked up once more, one at a
 // time. What cannot be asked is unclear, never clean.
 func (e *Effects) Sweep(ctx context.Context, in contract.AuditInput) (contract.AuditReport, error) {
-	s := &sweep{Effects: e, op: in.Operation, alive: func() { activity.RecordHeartbeat(ctx) }, pause: func(d time.Duration) bool { return pause(ctx, d) }}
+	defer beating(ctx)()
+	s := &sweep{Effects: e, op: in.Operation, pause: func(d time.Duration) bool { return pause(ctx, d) }}
 	s.report = contract.AuditReport{Operation: in.Operation.Name, Began: e.now(), Listing: contract.ListingNone, Findings: []contract.Finding{}}
 	if err := s.run(ctx); err != nil {
 		return contract.AuditReport{}, err
@@ -40,10 +43,25 @@ func (e *Effects) Sweep(ctx context.Context, in contract.AuditInput) (contract.A
 	return s.report, nil
 }
 
+// beating tells the server that the activity goes on, until stop is called. It does
+// so by itself: a settle delay, or one answer, may take longer than a heartbeat timeout.
+func beating(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for ok := true; ok; ok = pause(ctx, sweepBeat) {
+			activity.RecordHeartbeat(ctx)
+		}
+	})
+	return func() {
+		cancel()
+		beats.Wait()
+	}
+}
+
 type sweep struct {
 	*Effects
 	op     contract.Operation
-	alive  func() // tells the server that it goes on
 	pause  func(time.Duration) bool
 	report contract.AuditReport
 	listed []string       // keys of ours, in the provider's order
@@ -117,7 +135,6 @@ func (s *sweep) list(ctx context.Context, l contract.List) error {
 	s.times = map[string]int{}
 	cursor, seen := "", map[string]bool{}
 	for range maxPages {
-		s.alive()
 		a, err := s.page(ctx, l, cursor)
 		if err != nil {
 			return err
@@ -197,7 +214,6 @@ type stored struct {
 func (s *sweep) tasks(ctx context.Context, each func(stored) error) error {
 	var token []byte
 	for {
-		s.alive()
 		got, err := s.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			PageSize: sweepPage, NextPageToken: token, Query: "WorkflowType = '" + contract.TaskWorkflow + "'"})
 		if err != nil {
@@ -260,7 +276,6 @@ func (s *sweep) compare(ctx context.Context, task stored) error {
 		s.report.Unclear++
 		return nil
 	}
-	s.alive()
 	var reads []time.Time // when each began
 	look := func() contract.Evidence {
 		reads = append(reads, s.now())

@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	common "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	workflow "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -85,7 +89,7 @@ func stock(t *testing.T, key, operation string, status enums.WorkflowExecutionSt
 
 func sweepOver(t *testing.T, op contract.Operation, tasks *server) contract.AuditReport {
 	t.Helper()
-	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Worker: "http@here:1", Log: zap.NewNop()}, op: op, alive: func() {}, pause: func(time.Duration) bool { return true }}
+	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Worker: "http@here:1", Log: zap.NewNop()}, op: op, pause: func(time.Duration) bool { return true }}
 	s.report = contract.AuditReport{Operation: op.Name, Listing: contract.ListingNone, Findings: []contract.Finding{}}
 	require.NoError(t, s.run(t.Context()))
 	return s.report
@@ -135,7 +139,7 @@ func TestSweepRacesDispatch(t *testing.T) {
 	p := newShelf(t)
 	p.keys = []string{contract.ProviderKey("acme", "new")}
 	tasks := &server{}
-	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Log: zap.NewNop()}, op: p.operation(), alive: func() {}}
+	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Log: zap.NewNop()}, op: p.operation()}
 	s.pause = func(d time.Duration) bool {
 		if d == sweepLag { // meanwhile the index catches up
 			tasks.tasks = append(tasks.tasks, stock(t, "new", "charge", enums.WORKFLOW_EXECUTION_STATUS_RUNNING))
@@ -230,4 +234,25 @@ func TestSweepCallsNothingLostThatMayBeThere(t *testing.T) {
 			require.Equal(t, 1, got.Unclear)
 		})
 	}
+}
+
+// A settle delay is often longer than the heartbeat timeout of an audit.
+func TestSweepBeatsWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &Effects{Client: &server{}, Log: zap.NewNop(), Network: loopback}
+		op := contract.Operation{Name: "charge", Type: "http", Probe: &contract.Probe{Settle: 5 * contract.Duration(time.Minute), List: &contract.List{Keys: "?"}}}
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		last, longest := time.Now(), time.Duration(0)
+		env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) {
+			last, longest = time.Now(), max(longest, time.Since(last))
+		})
+		env.RegisterActivity(e.Sweep)
+		env.SetTestTimeout(time.Hour)
+		start := time.Now()
+		_, err := env.ExecuteActivity(e.Sweep, contract.AuditInput{Operation: op})
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Minute, time.Since(start))
+		require.LessOrEqual(t, max(longest, time.Since(last)), time.Minute)
+	})
 }
