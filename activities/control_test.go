@@ -23,6 +23,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.uber.org/zap"
 
+	"headgate/activities/conformance/server"
 	"headgate/admission"
 	"headgate/contract"
 )
@@ -197,7 +198,7 @@ func TestAbandonedReports(t *testing.T) {
 }
 
 func TestBudgetOutOfReach(t *testing.T) {
-	for name, cause := range map[string]error{"no budget": errNotFound, "no server": serviceerror.NewUnavailable("away")} {
+	for name, cause := range map[string]error{"no budget": server.ErrNotFound, "no server": serviceerror.NewUnavailable("away")} {
 		t.Run(name, func(t *testing.T) {
 			d := &desk{signalled: func(context.Context, string, string, any) error { return cause }}
 			c := newControl(d)
@@ -232,7 +233,7 @@ func TestDeliver(t *testing.T) {
 				pause(ctx, time.Second)
 				return nil
 			case 2:
-				return errNotFound
+				return server.ErrNotFound
 			case 3:
 				<-ctx.Done()
 				return ctx.Err()
@@ -278,7 +279,7 @@ func TestAudit(t *testing.T) {
 		case "secret":
 			return info(enums.WORKFLOW_EXECUTION_STATUS_RUNNING, &common.Payload{Data: []byte("?")}), nil
 		case "missing":
-			return nil, errNotFound
+			return nil, server.ErrNotFound
 		}
 		return nil, serviceerror.NewUnavailable("away")
 	}}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"headgate/activities/conformance/server"
 	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
@@ -45,19 +46,19 @@ func TestPrepare(t *testing.T) {
 			return waits
 		}, admission.NotDispatched, "worker_stopping", ""},
 		{"cancelled by a beat", func(tr *trial) func(context.Context) error {
-			tr.server.answer = after(admission.StepClaimed, cancelRequested())
+			tr.server.Answer = server.After(admission.StepClaimed, server.CancelRequested())
 			return waits
 		}, admission.NotDispatched, "cancelled", ""},
 		{"cancelled by the context", func(tr *trial) func(context.Context) error {
-			time.AfterFunc(time.Second, func() { tr.cancel(cancelRequested()) })
+			time.AfterFunc(time.Second, func() { tr.cancel(server.CancelRequested()) })
 			return waits
 		}, admission.NotDispatched, "cancelled", ""},
 		{"claim lost", func(tr *trial) func(context.Context) error {
-			tr.server.answer = after(admission.StepClaimed, errNotFound)
+			tr.server.Answer = server.After(admission.StepClaimed, server.ErrNotFound)
 			return waits
 		}, admission.NotDispatched, "fenced", ""},
 		{"no stored beat for the whole timeout", func(tr *trial) func(context.Context) error {
-			tr.server.answer = after(admission.StepClaimed, errors.New("unavailable"))
+			tr.server.Answer = server.After(admission.StepClaimed, errors.New("unavailable"))
 			return waits
 		}, admission.NotDispatched, "fenced", ""},
 		{"takes all the time", func(*trial) func(context.Context) error { return waits },
@@ -71,7 +72,7 @@ func TestPrepare(t *testing.T) {
 				tr.run()
 				tr.undone(t, c.class, c.reason)
 				require.Equal(t, c.detail, tr.got.Detail)
-				require.NotContains(t, tr.server.steps(), admission.StepDispatching)
+				require.NotContains(t, tr.server.Steps(), admission.StepDispatching)
 			})
 		})
 	}
@@ -83,7 +84,7 @@ func TestClaimInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, ownWorld(t))
 		lost := 0
-		tr.server.answer = func(context.Context, contract.Beat) error {
+		tr.server.Answer = func(context.Context, contract.Beat) error {
 			if lost++; lost == 2 {
 				return errors.New("unavailable")
 			}
@@ -95,7 +96,7 @@ func TestClaimInDoubt(t *testing.T) {
 		}
 		tr.run()
 		tr.undone(t, admission.NotDispatched, "fenced")
-		require.NotContains(t, tr.server.steps(), admission.StepDispatching)
+		require.NotContains(t, tr.server.Steps(), admission.StepDispatching)
 	})
 }
 
@@ -108,7 +109,7 @@ func TestPrepareIsCoveredByBeats(t *testing.T) {
 		}
 		tr.run()
 		require.Equal(t, admission.Succeeded, tr.got.Class)
-		require.GreaterOrEqual(t, len(tr.server.stored), 1+4+2)
+		require.GreaterOrEqual(t, len(tr.server.Stored), 1+4+2)
 		require.Equal(t, testHeartbeat*3/2, tr.got.Dispatching.Sub(tr.got.Claimed))
 		require.Equal(t, 1, tr.world.closed)
 	})
@@ -117,7 +118,7 @@ func TestPrepareIsCoveredByBeats(t *testing.T) {
 // Whatever happens, what was prepared is closed once.
 func TestClosed(t *testing.T) {
 	for name, change := range map[string]func(tr *trial){
-		"not dispatched": func(tr *trial) { tr.server.answer = on(admission.StepDispatching, errNotFound) },
+		"not dispatched": func(tr *trial) { tr.server.Answer = server.On(admission.StepDispatching, server.ErrNotFound) },
 		"close fails":    func(tr *trial) { tr.world.kind.(*own).closeErr = errors.New("still busy") },
 		"prepare failed": func(tr *trial) {
 			tr.world.kind.(*own).prepare = func(context.Context) error { return errors.New("half") }
@@ -155,7 +156,7 @@ func TestPerform(t *testing.T) {
 				require.NoError(t, tr.err)
 				require.Equal(t, admission.Unknown, tr.got.Class)
 				require.Equal(t, c.reason, tr.got.Reason)
-				require.Equal(t, admission.StepResponded, tr.server.last().Step)
+				require.Equal(t, admission.StepResponded, tr.server.Last().Step)
 				for _, l := range logs.All() {
 					require.NotContains(t, l.Message, "payload")
 					for _, f := range l.Context {
@@ -172,7 +173,7 @@ func TestPerform(t *testing.T) {
 func TestFencedBeforeTheFirstByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, ownWorld(t))
-		tr.server.answer = after(admission.StepDispatching, errNotFound)
+		tr.server.Answer = server.After(admission.StepDispatching, server.ErrNotFound)
 		tr.world.kind.(*own).perform = func(ctx context.Context, guard *Guard) contract.Outcome {
 			<-ctx.Done()
 			return contract.Outcome{Class: admission.NotDispatched, Reason: guard.MaySend().Error()}
@@ -181,7 +182,7 @@ func TestFencedBeforeTheFirstByte(t *testing.T) {
 		tr.run()
 		require.Error(t, tr.err)
 		require.Equal(t, testHeartbeat/3, time.Since(start))
-		require.Equal(t, "fenced", tr.server.evidence()[0].Outcome.Reason)
+		require.Equal(t, "fenced", tr.server.Evidence()[0].Outcome.Reason)
 	})
 }
 
@@ -231,8 +232,8 @@ func (p *peek) Prepare(ctx context.Context, in contract.EffectInput) (Prepared, 
 func TestLateEvidence(t *testing.T) {
 	run := func(t *testing.T, signal func(contract.LateEvidence) error) (*trial, time.Duration) {
 		tr := newTrial(t, ownWorld(t))
-		tr.server.answer = on(admission.StepResponded, errNotFound)
-		tr.server.signal = signal
+		tr.server.Answer = server.On(admission.StepResponded, server.ErrNotFound)
+		tr.server.Signal = signal
 		start := time.Now()
 		tr.run()
 		require.Error(t, tr.err)
@@ -247,7 +248,7 @@ func TestLateEvidence(t *testing.T) {
 				}
 				return nil
 			})
-			require.Len(t, tr.server.evidence(), 1)
+			require.Len(t, tr.server.Evidence(), 1)
 		})
 	})
 	t.Run("given up after a while", func(t *testing.T) {
@@ -258,7 +259,7 @@ func TestLateEvidence(t *testing.T) {
 	})
 	t.Run("no open task", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			_, took := run(t, func(contract.LateEvidence) error { return errNotFound })
+			_, took := run(t, func(contract.LateEvidence) error { return server.ErrNotFound })
 			require.Zero(t, took)
 		})
 	})

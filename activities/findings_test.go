@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"headgate/activities/conformance/server"
 	"headgate/admission"
 	"headgate/contract"
 )
@@ -31,18 +32,18 @@ func TestLateEvidenceAboutATaskThatHasEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTrial(t, ownWorld(t))
-			tr.server.signal = func(contract.LateEvidence) error { return errNotFound }
+			tr.server.Signal = func(contract.LateEvidence) error { return server.ErrNotFound }
 			if !c.old {
 				tr.input.Operation.OnFinding = contract.OnFindingFreeze
 			}
-			a := tr.effects.attempt(tr.input, []byte("token"), testHeartbeat, tr.server.now())
+			a := tr.effects.attempt(tr.input, []byte("token"), testHeartbeat, tr.server.Now())
 			a.late(t.Context(), c.outcome)
 			if c.finding == "" {
-				require.Empty(t, tr.server.found)
+				require.Empty(t, tr.server.Found)
 				return
 			}
-			require.Equal(t, []string{"findings/" + tr.input.Operation.Name + " " + contract.EvidenceSignal}, tr.server.to)
-			said := tr.server.found[0].(contract.ClosedEvidence)
+			require.Equal(t, []string{"findings/" + tr.input.Operation.Name + " " + contract.EvidenceSignal}, tr.server.To)
+			said := tr.server.Found[0].(contract.ClosedEvidence)
 			require.Equal(t, contract.TaskID(tr.input.Tenant, tr.input.Key), said.Task)
 			require.Equal(t, c.finding, said.Evidence.Finding)
 			require.Equal(t, tr.input.Attempt, said.Attempt)
@@ -79,7 +80,7 @@ func TestSettled(t *testing.T) {
 			contract.Settled{State: contract.AuditClosed, Phase: contract.PhaseFailed, Reference: "ch_1"}, false},
 		"terminated":   {enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, nil, run{err: errors.New("terminated")}, contract.Settled{State: contract.AuditClosed}, false},
 		"open":         {enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil, run{}, contract.Settled{State: contract.AuditOpen}, false},
-		"not there":    {0, errNotFound, run{}, contract.Settled{State: contract.AuditMissing}, false},
+		"not there":    {0, server.ErrNotFound, run{}, contract.Settled{State: contract.AuditMissing}, false},
 		"out of reach": {0, serviceerror.NewUnavailable("away"), run{}, contract.Settled{}, true},
 		"unreadable":   {enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, nil, run{err: errors.New("broken")}, contract.Settled{}, true},
 	} {

@@ -25,6 +25,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"headgate/activities/conformance/server"
 	"headgate/admission"
 	"headgate/contract"
 )
@@ -65,7 +66,7 @@ func TestSecretsOfHeaders(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	for name, path := range map[string]string{"not there": "/nowhere/token", "empty": write(t, "empty", " \n"),
 		"too long": write(t, "long", strings.Repeat(hidden, 4000)), "two lines": write(t, "lines", hidden+"\nsecond")} {
-		e := &Effects{Client: &server{}, Types: map[string]Type{HTTPType: local()}, Log: zap.New(core)}
+		e := &Effects{Client: &server.Server{}, Types: map[string]Type{HTTPType: local()}, Log: zap.New(core)}
 		o, err := e.attempt(with(contract.Header{File: path}), []byte("token"), testHeartbeat, time.Now().Add(time.Hour)).run(t.Context(), nil)
 		require.NoError(t, err, name)
 		require.Equal(t, admission.NotDispatched, o.Class, "another worker may have it")

@@ -21,7 +21,7 @@ func TestStandsBy(t *testing.T) {
 	standing(t, func(t *testing.T, tr *trial) {
 		tr.input.After = "ahead"
 		tr.effects.once.Do(func() {
-			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), newPlaces(tr.server.now)
+			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), newPlaces(tr.server.Now)
 		})
 		tr.effects.places.hold("ahead")
 		tr.start()
@@ -31,7 +31,7 @@ func TestStandsBy(t *testing.T) {
 			return tr.effects.places.at("ahead").next != nil
 		}, 10*time.Second, time.Millisecond)
 		require.Zero(t, tr.world.effects())
-		require.Equal(t, admission.StepClaimed, tr.server.last().Step, "no checkpoint, so nothing is sent")
+		require.Equal(t, admission.StepClaimed, tr.server.Last().Step, "no checkpoint, so nothing is sent")
 		successor, _ := tr.effects.places.end("ahead", true)
 		require.Equal(t, tr.input.Lease, successor)
 		tr.wait()
@@ -46,7 +46,7 @@ func TestDeadlineWhileItStandsBy(t *testing.T) {
 		deadline := time.Now().Add(50 * time.Millisecond)
 		tr.input.After, tr.input.Deadline = "ahead", &deadline
 		tr.effects.once.Do(func() {
-			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), newPlaces(tr.server.now)
+			tr.effects.reports, tr.effects.places = newReports(tr.server, tr.effects.Log), newPlaces(tr.server.Now)
 		})
 		tr.effects.places.hold("ahead")
 		tr.run()

@@ -11,6 +11,7 @@ import (
 	workflow "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"headgate/activities/conformance/server"
 	"headgate/contract"
 )
 
@@ -56,7 +57,7 @@ func TestStopWaitsForTheServer(t *testing.T) {
 }
 
 func TestStopOfATaskThatIsNotThere(t *testing.T) {
-	d := &desk{signalled: func(context.Context, string, string, any) error { return errNotFound }}
+	d := &desk{signalled: func(context.Context, string, string, any) error { return server.ErrNotFound }}
 	got, err := newControl(d).Stop(t.Context(), contract.Stops{Items: []contract.Stop{{Task: "task/acme/1", Attempt: 1}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{contract.TaskGone}, got.Answers)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"headgate/activities/conformance/server"
 	"headgate/contract"
 	"headgate/contract/codec"
 )
@@ -87,7 +88,7 @@ func stock(t *testing.T, key, operation string, status enums.WorkflowExecutionSt
 		SearchAttributes: &common.SearchAttributes{IndexedFields: map[string]*common.Payload{contract.OperationAttribute: p}}}
 }
 
-func sweepOver(t *testing.T, op contract.Operation, tasks *server) contract.AuditReport {
+func sweepOver(t *testing.T, op contract.Operation, tasks *server.Server) contract.AuditReport {
 	t.Helper()
 	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Worker: "http@here:1", Log: zap.NewNop()}, op: op, pause: func(time.Duration) bool { return true }}
 	s.report = contract.AuditReport{Operation: op.Name, Listing: contract.ListingNone, Findings: []contract.Finding{}}
@@ -119,7 +120,7 @@ func TestSweep(t *testing.T) {
 	key := func(k string) string { return contract.ProviderKey("acme", k) }
 	p := newShelf(t)
 	p.keys = []string{key("good"), "someone-elses", key("twice"), key("open"), key("twice"), key("back"), "hg-planted-1", key("other"), "hg-planted-2", "", "hg-planted-3"}
-	tasks := &server{tasks: []*workflow.WorkflowExecutionInfo{
+	tasks := &server.Server{Tasks: []*workflow.WorkflowExecutionInfo{
 		stock(t, "good", "charge", completed), stock(t, "twice", "charge", completed), stock(t, "gone", "charge", completed),
 		stock(t, "back", "charge", failed), stock(t, "fine", "charge", failed), stock(t, "open", "charge", running),
 		stock(t, "other", "refund", completed), stock(t, "ended", "charge", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED),
@@ -138,17 +139,17 @@ func TestSweep(t *testing.T) {
 func TestSweepRacesDispatch(t *testing.T) {
 	p := newShelf(t)
 	p.keys = []string{contract.ProviderKey("acme", "new")}
-	tasks := &server{}
+	tasks := &server.Server{}
 	s := &sweep{Effects: &Effects{Network: loopback, Client: tasks, Log: zap.NewNop()}, op: p.operation()}
 	s.pause = func(d time.Duration) bool {
 		if d == sweepLag { // meanwhile the index catches up
-			tasks.tasks = append(tasks.tasks, stock(t, "new", "charge", enums.WORKFLOW_EXECUTION_STATUS_RUNNING))
+			tasks.Tasks = append(tasks.Tasks, stock(t, "new", "charge", enums.WORKFLOW_EXECUTION_STATUS_RUNNING))
 		}
 		return true
 	}
 	require.NoError(t, s.run(t.Context()))
 	require.Empty(t, s.report.Findings)
-	require.Equal(t, 2, tasks.listings)
+	require.Equal(t, 2, tasks.Listings)
 }
 
 // A listing that fails on whatever page says nothing, and is never clean.
@@ -169,7 +170,7 @@ func TestSweepWithoutAListing(t *testing.T) {
 			p.keys = []string{"hg-planted-1", "hg-2", "hg-3", "hg-4"}
 			op := p.operation()
 			change(p, &op)
-			got := sweepOver(t, op, &server{})
+			got := sweepOver(t, op, &server.Server{})
 			require.Equal(t, contract.ListingFailed, got.Listing)
 			require.NotEmpty(t, got.Detail)
 			require.Empty(t, got.Findings)
@@ -184,7 +185,7 @@ func TestSweepEarnsAbsence(t *testing.T) {
 	p := newShelf(t)
 	op := p.operation()
 	op.Probe.List = nil
-	tasks := &server{tasks: []*workflow.WorkflowExecutionInfo{stock(t, "k", "charge", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)}}
+	tasks := &server.Server{Tasks: []*workflow.WorkflowExecutionInfo{stock(t, "k", "charge", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)}}
 	p.fails = func(*http.Request) bool { return true }
 	got := sweepOver(t, op, tasks)
 	require.Equal(t, 1, got.Unclear)
@@ -225,7 +226,7 @@ func TestSweepCallsNothingLostThatMayBeThere(t *testing.T) {
 			op.Probe.List, op.Provider = nil, &contract.Provider{Version: "1", Lookup: c.lookup}
 			task := stock(t, "k", "charge", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 			task.StartTime, task.CloseTime = timestamppb.New(c.closed.Add(-time.Minute)), timestamppb.New(c.closed)
-			got := sweepOver(t, op, &server{tasks: []*workflow.WorkflowExecutionInfo{task}})
+			got := sweepOver(t, op, &server.Server{Tasks: []*workflow.WorkflowExecutionInfo{task}})
 			if c.lost {
 				require.Equal(t, []string{"lost task/acme/k"}, kinds(got))
 				return
@@ -239,7 +240,7 @@ func TestSweepCallsNothingLostThatMayBeThere(t *testing.T) {
 // A settle delay is often longer than the heartbeat timeout of an audit.
 func TestSweepBeatsWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Effects{Client: &server{}, Log: zap.NewNop(), Network: loopback}
+		e := &Effects{Client: &server.Server{}, Log: zap.NewNop(), Network: loopback}
 		op := contract.Operation{Name: "charge", Type: "http", Probe: &contract.Probe{Settle: 5 * contract.Duration(time.Minute), List: &contract.List{Keys: "?"}}}
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()

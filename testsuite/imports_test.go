@@ -71,7 +71,7 @@ var rules = []rule{
 	{
 		pkg:    "activities/conformance",
 		ours:   []string{"admission", "contract", "config", "activities"},
-		others: []string{"go.temporal.io/sdk/activity", "go.temporal.io/sdk/temporal", "go.temporal.io/sdk/worker", "go.temporal.io/api", "go.uber.org/zap", "github.com/stretchr/testify"},
+		others: []string{"go.temporal.io/sdk/activity", "go.temporal.io/sdk/client", "go.temporal.io/sdk/temporal", "go.temporal.io/sdk/worker", "go.temporal.io/api", "go.uber.org/zap", "github.com/stretchr/testify"},
 	},
 	{
 		pkg:    driver,

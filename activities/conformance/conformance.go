@@ -27,6 +27,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/activities"
+	"headgate/activities/conformance/server"
 	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
@@ -104,7 +105,7 @@ func Run(t *testing.T, subject func(t *testing.T, p *Provider) Subject) {
 
 // trial is one attempt against a server and a provider.
 type trial struct {
-	server   *server
+	server   *server.Server
 	provider *Provider
 	subject  Subject
 	input    contract.EffectInput
@@ -121,9 +122,9 @@ type trial struct {
 	err      error
 }
 
-func newTrial(t *testing.T, s Subject, p *Provider) *trial {
-	require.NotNil(t, s.Type, "a subject has a type")
-	op := s.Operation
+func newTrial(t *testing.T, subject Subject, p *Provider) *trial {
+	require.NotNil(t, subject.Type, "a subject has a type")
+	op := subject.Operation
 	if op.Name == "" {
 		op.Name = "tried"
 	}
@@ -131,10 +132,10 @@ func newTrial(t *testing.T, s Subject, p *Provider) *trial {
 		op.Type = "tried"
 	}
 	op.Timeout, op.Heartbeat = contract.Duration(Timeout), contract.Duration(Heartbeat)
-	payload, err := config.Canonical([]byte(s.Payload))
+	payload, err := config.Canonical([]byte(subject.Payload))
 	require.NoError(t, err)
-	server := &server{}
-	tr := &trial{server: server, provider: p, subject: s, stop: make(chan struct{}), left: Timeout + 2*Heartbeat, done: make(chan struct{})}
+	s := &server.Server{}
+	tr := &trial{server: s, provider: p, subject: subject, stop: make(chan struct{}), left: Timeout + 2*Heartbeat, done: make(chan struct{})}
 	tr.input = contract.EffectInput{
 		Tenant: "acme", Key: "inv-42", Attempt: 2, Lease: "l-7",
 		ProviderKey: contract.ProviderKey("acme", "inv-42"),
@@ -142,7 +143,7 @@ func newTrial(t *testing.T, s Subject, p *Provider) *trial {
 		Payload:     json.RawMessage(payload),
 		Hash:        config.Hash(op.Name, payload),
 	}
-	tr.effects = &activities.Effects{Client: server, Types: map[string]activities.Type{op.Type: &twice{s.Type, tr}}, Worker: identity, Build: "test", Log: zap.NewNop(), Now: server.now}
+	tr.effects = &activities.Effects{Client: s, Types: map[string]activities.Type{op.Type: &twice{subject.Type, tr}}, Worker: identity, Build: "test", Log: zap.NewNop(), Now: s.Now}
 	tr.ctx, tr.cancel = context.WithCancelCause(t.Context())
 	return tr
 }
@@ -151,7 +152,7 @@ func newTrial(t *testing.T, s Subject, p *Provider) *trial {
 func (tr *trial) start() {
 	go func() {
 		defer close(tr.done)
-		tr.got, tr.err = tr.effects.Run(tr.ctx, tr.input, activities.Attempt{Token: []byte(token), Heartbeat: Heartbeat, Deadline: time.Now().Add(tr.left)}, tr.stop)
+		tr.got, tr.err = tr.effects.Run(tr.ctx, tr.input, activities.Attempt{Token: []byte(server.Token), Heartbeat: Heartbeat, Deadline: time.Now().Add(tr.left)}, tr.stop)
 	}()
 }
 
@@ -160,6 +161,25 @@ func (tr *trial) wait() { <-tr.done }
 func (tr *trial) run() {
 	tr.start()
 	tr.wait()
+}
+
+// dispatch starts the attempt, and returns when its effect has arrived. The answer
+// is held.
+func (tr *trial) dispatch() {
+	tr.provider.hold()
+	tr.start()
+	<-tr.provider.arrived
+}
+
+// toldNothingSent requires an attempt that has lost its claim and told so much: the
+// mark may be stored, so that nothing was sent is worth telling.
+func (tr *trial) toldNothingSent(t *testing.T) {
+	t.Helper()
+	require.Error(t, tr.err)
+	require.Zero(t, tr.provider.Effects())
+	late := tr.server.Evidence()
+	require.Len(t, late, 1)
+	require.Equal(t, admission.NotDispatched, late[0].Outcome.Class)
 }
 
 // undone requires an attempt that dispatched nothing.
