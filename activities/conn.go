@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"headgate/admission"
+	"headgate/contract"
 )
 
 // connectFor bounds the time to reach a provider, TLS included.
@@ -26,17 +29,20 @@ type guardedConn struct {
 	taken bool
 }
 
-// connect opens a connection, and TLS for https. Nothing of the request leaves.
-func (h *HTTP) connect(ctx context.Context, u *url.URL, secure *tls.Config) (*guardedConn, error) {
+// dialFunc opens a connection in place of a Network's own dialer.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// connect opens a connection, and TLS for https; without dial, to what the network
+// allows. Nothing of the request leaves.
+func (n Network) connect(ctx context.Context, dial dialFunc, u *url.URL, secure *tls.Config) (*guardedConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectFor)
 	defer cancel()
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	dial := h.Dial
 	if dial == nil {
-		dial = h.Network.dialer().DialContext
+		dial = n.dialer().DialContext
 	}
 	conn, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
@@ -120,4 +126,18 @@ func (c *guardedConn) seal() (sent bool) {
 		c.over = net.ErrClosed
 	}
 	return c.sent
+}
+
+// unanswered classifies a request without a status line; err may be nil.
+func (c *guardedConn) unanswered(guard *Guard, err error) contract.Outcome {
+	sent := c.seal()
+	var o contract.Outcome
+	o.Class, o.Reason = admission.Classify(admission.Answer{Sent: sent})
+	if err != nil {
+		o.Detail = brief(withoutURL(err))
+	}
+	if refusal := guard.Refusal(); refusal != nil && !sent {
+		o.Reason, o.Detail = refusal.Error(), ""
+	}
+	return o
 }

@@ -51,11 +51,7 @@ func (c *Control) Resolve(ctx context.Context, in contract.TaskInput) (contract.
 	if refused, err := c.earlier(ctx, own.ID, own.RunID); refused != "" || err != nil {
 		return contract.Resolved{Refused: refused}, err
 	}
-	now := time.Now
-	if c.Now != nil {
-		now = c.Now
-	}
-	return c.Config.Resolve(in, now()), nil
+	return c.Config.Resolve(in, clock(c.Now)()), nil
 }
 
 // earlier looks for another run of a task's ID.

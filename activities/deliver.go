@@ -25,17 +25,22 @@ func (c *Control) Deliver(ctx context.Context, in contract.Deliveries) (contract
 	each(ctx, len(in.Items), func(ctx context.Context, i int) {
 		item := in.Items[i]
 		err := c.Client.SignalWorkflow(ctx, item.Task, "", contract.DecisionSignal, item.Decision)
-		switch {
-		case err == nil:
-			reply.Answers[i] = contract.Delivered
-		case gone(err):
-			reply.Answers[i] = contract.TaskGone
-		default:
-			reply.Answers[i] = contract.NotDelivered
+		if reply.Answers[i] = delivered(err); reply.Answers[i] == contract.NotDelivered {
 			c.Log.Warn("decision not delivered", zap.String("task", item.Task), zap.Int("attempt", item.Decision.Attempt), zap.Error(err))
 		}
 	})
 	return reply, nil
+}
+
+// delivered is the answer about an item, by the error that it gave.
+func delivered(err error) string {
+	switch {
+	case err == nil:
+		return contract.Delivered
+	case gone(err):
+		return contract.TaskGone
+	}
+	return contract.NotDelivered
 }
 
 // Audit looks at the holders of leases and tickets. What could not be seen is

@@ -61,6 +61,14 @@ func (g *Guard) close(why error) (used bool) {
 	return g.used
 }
 
+// clock is now, or the machine's own.
+func clock(now func() time.Time) func() time.Time {
+	if now == nil {
+		return time.Now
+	}
+	return now
+}
+
 // past compares by the monotonic clock and by the wall clock: the first goes on
 // while the process is stopped and when the time is set back, the second while
 // the machine sleeps.

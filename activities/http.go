@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -30,10 +29,10 @@ const HTTPType = "http"
 // none to repeat it on. Proxies are not used; redirects are not followed, unless
 // the operation is a mere read that says so.
 type HTTP struct {
-	Network Network                                                              // of the connections that Dial does not make
-	TLS     *tls.Config                                                          // nil: the system's roots
-	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
-	Now     func() time.Time                                                     // nil: time.Now
+	Network Network          // of the connections that Dial does not make
+	TLS     *tls.Config      // nil: the system's roots
+	Dial    dialFunc         // nil: net.Dialer
+	Now     func() time.Time // nil: time.Now
 }
 
 // Prepare renders the request and connects.
@@ -62,25 +61,24 @@ func (h *HTTP) Prepare(ctx context.Context, in contract.EffectInput) (Prepared, 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := h.connect(ctx, request.URL, secure)
+	conn, err := h.Network.connect(ctx, h.Dial, request.URL, secure)
 	if err != nil {
 		return nil, unreached(err)
 	}
-	return &httpEffect{owner: h, request: request, body: body, signer: signer, conn: conn, secure: secure, rules: rules, now: h.now,
+	return &httpEffect{owner: h, request: request, body: body, signer: signer, conn: conn, secure: secure, rules: rules, now: clock(h.Now),
 		redirects: spec.Redirects, most: cmp.Or(spec.MaxResponse, maxAnswer), timeout: in.Operation.Timeout.D()}, nil
 }
 
-func (h *HTTP) now() time.Time {
-	if h.Now == nil {
-		return time.Now()
-	}
-	return h.Now()
+// absolute reads the URL of a provider.
+func absolute(text string) (u *url.URL, ok bool) {
+	u, err := url.Parse(text)
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // request renders the request, and gives its body beside it.
 func (h *HTTP) request(in contract.EffectInput, spec *contract.HTTPRequest) (*http.Request, []byte, error) {
-	u, err := url.Parse(spec.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, ok := absolute(spec.URL)
+	if !ok {
 		return nil, nil, invalidOperation("the request's URL is not an absolute http or https URL")
 	}
 	text, mediaType, err := config.Body(spec, config.Call{Payload: in.Payload, Key: in.ProviderKey, Tenant: in.Tenant, RequestKey: in.Key})
@@ -143,7 +141,7 @@ func (e *httpEffect) Effect(ctx context.Context, guard *Guard) contract.Outcome 
 	for request := e.request; ; e.redirects-- {
 		response, err := e.exchange(ctx, request)
 		if err != nil {
-			return e.unanswered(guard, err)
+			return e.conn.unanswered(guard, err)
 		}
 		if e.redirects <= 0 {
 			return e.answered(response)
@@ -165,18 +163,6 @@ func (e *httpEffect) exchange(ctx context.Context, request *http.Request) (*http
 	conn := e.conn
 	context.AfterFunc(ctx, func() { _ = conn.Close() }) // whatever the transport makes of it
 	return conn.transport().RoundTrip(request.WithContext(ctx))
-}
-
-// unanswered classifies an exchange without a status line.
-func (e *httpEffect) unanswered(guard *Guard, err error) contract.Outcome {
-	sent := e.conn.seal()
-	var o contract.Outcome
-	o.Class, o.Reason = admission.Classify(admission.Answer{Sent: sent})
-	o.Detail = brief(err.Error())
-	if refusal := guard.Refusal(); refusal != nil && !sent {
-		o.Reason, o.Detail = refusal.Error(), ""
-	}
-	return o
 }
 
 // answered classifies an answer. One that broke off satisfies no rule.

@@ -3,10 +3,7 @@ package activities
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"headgate/admission"
@@ -25,10 +22,10 @@ const ModelType = "model"
 // retries are off, and each call has a connection of its own, as that of HTTP has:
 // one lease is one request on the wire. They read nothing from the environment.
 type Model struct {
-	Network Network                                                              // of the connections that Dial does not make
-	TLS     *tls.Config                                                          // nil: the system's roots
-	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
-	Now     func() time.Time                                                     // nil: time.Now
+	Network Network          // of the connections that Dial does not make
+	TLS     *tls.Config      // nil: the system's roots
+	Dial    dialFunc         // nil: net.Dialer
+	Now     func() time.Time // nil: time.Now
 }
 
 // Prepare reads the payload and connects.
@@ -42,8 +39,8 @@ func (m *Model) Prepare(ctx context.Context, in contract.EffectInput) (Prepared,
 		return nil, &Refusal{Class: admission.Failed, Reason: config.InvalidPayload, Detail: brief(err.Error())}
 	}
 	call, ok := map[string]modelCall{contract.OpenAI: callOpenAI, contract.Anthropic: callAnthropic}[spec.API]
-	u, err := url.Parse(spec.URL)
-	if !ok || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, reachable := absolute(spec.URL)
+	if !ok || !reachable {
 		return nil, invalidOperation("the operation's model has no API that is known, or no absolute URL")
 	}
 	key := ""
@@ -56,12 +53,11 @@ func (m *Model) Prepare(ctx context.Context, in contract.EffectInput) (Prepared,
 	if err != nil {
 		return nil, err
 	}
-	h := &HTTP{Network: m.Network, Dial: m.Dial, Now: m.Now}
-	conn, err := h.connect(ctx, u, secure)
+	conn, err := m.Network.connect(ctx, m.Dial, u, secure)
 	if err != nil {
 		return nil, unreached(err)
 	}
-	return &modelEffect{spec: spec, prompt: prompt, call: call, key: key, id: in.ProviderKey, wire: &modelWire{conn: conn}, now: h.now}, nil
+	return &modelEffect{spec: spec, prompt: prompt, call: call, key: key, id: in.ProviderKey, wire: &modelWire{conn: conn}, now: clock(m.Now)}, nil
 }
 
 // modelCall makes one call through a client library. An error means that no
@@ -105,14 +101,11 @@ func (e *modelEffect) Effect(ctx context.Context, guard *Guard) contract.Outcome
 // requestID names the task to the provider, in the header that OpenAI has for it.
 func (e *modelEffect) requestID() (name, value string) { return "X-Client-Request-Id", e.id }
 
-// errTwice is what a client gets that asks a second time.
-var errTwice = errors.New("one lease is one request")
-
 // modelWire is the HTTP client that the libraries are given: it sends one request
-// on the effect's connection, and keeps what the answer says outside of its body.
+// on the effect's connection, which carries no second one, and keeps what the answer
+// says outside of its body.
 type modelWire struct {
 	conn   *guardedConn
-	asked  bool
 	status int
 	header http.Header
 	fault  []byte // the body of an answer that is no success
@@ -120,10 +113,6 @@ type modelWire struct {
 
 // Do implements the HTTPClient of both libraries.
 func (w *modelWire) Do(r *http.Request) (*http.Response, error) {
-	if w.asked {
-		return nil, errTwice
-	}
-	w.asked = true
 	response, err := w.conn.transport().RoundTrip(r)
 	if err != nil {
 		return nil, err

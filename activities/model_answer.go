@@ -66,7 +66,7 @@ func (e *modelEffect) outcome(guard *Guard, said completion, err error) contract
 	w := e.wire
 	switch {
 	case w.status == 0:
-		return e.unanswered(guard, err)
+		return w.conn.unanswered(guard, err)
 	case w.status/100 != 2:
 		return e.refused()
 	case err != nil || said.finish == "":
@@ -94,19 +94,6 @@ func (e *modelEffect) outcome(guard *Guard, said completion, err error) contract
 		return o
 	}
 	o.Result = result
-	return o
-}
-
-func (e *modelEffect) unanswered(guard *Guard, err error) contract.Outcome {
-	sent := e.wire.conn.seal()
-	var o contract.Outcome
-	o.Class, o.Reason = admission.Classify(admission.Answer{Sent: sent})
-	if err != nil {
-		o.Detail = brief(withoutURL(err))
-	}
-	if refusal := guard.Refusal(); refusal != nil && !sent {
-		o.Reason, o.Detail = refusal.Error(), ""
-	}
 	return o
 }
 

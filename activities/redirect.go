@@ -34,7 +34,7 @@ func (e *httpEffect) follow(ctx context.Context, from *http.Request, answer *htt
 	if origin(to) != origin(from.URL) {
 		next.Header = http.Header{"User-Agent": {"headgate"}, "Accept": next.Header["Accept"]}
 	}
-	conn, err := e.owner.connect(ctx, to, e.secure)
+	conn, err := e.owner.Network.connect(ctx, e.owner.Dial, to, e.secure)
 	if err != nil {
 		var refusal *Refusal
 		if errors.As(unreached(err), &refusal) {

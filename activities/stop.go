@@ -23,13 +23,7 @@ func (c *Control) Stop(ctx context.Context, in contract.Stops) (contract.Deliver
 	each(ctx, len(in.Items), func(ctx context.Context, i int) {
 		stop := in.Items[i]
 		err := c.stop(ctx, stop)
-		switch {
-		case err == nil:
-			reply.Answers[i] = contract.Delivered
-		case gone(err):
-			reply.Answers[i] = contract.TaskGone
-		default:
-			reply.Answers[i] = contract.NotDelivered
+		if reply.Answers[i] = delivered(err); reply.Answers[i] == contract.NotDelivered {
 			c.Log.Warn("attempt not stopped yet", zap.String("task", stop.Task), zap.Int("attempt", stop.Attempt), zap.Error(err))
 		}
 	})
