@@ -31,6 +31,11 @@ func (e *Effects) Probe(ctx context.Context, in contract.ProbeInput) (contract.E
 }
 
 func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Evidence {
+	if in.Probe.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
+		defer cancel()
+	}
 	if name, own := strings.CutPrefix(in.Probe.URL, contract.TypeProbe); own && in.Kind == contract.ProbeLookup {
 		return e.probeOwn(ctx, name, in)
 	}
@@ -42,26 +47,14 @@ func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 	if err != nil {
 		return inconclusive(err.Error())
 	}
-	if in.Probe.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
-		defer cancel()
-	}
-	request, err := ask.request(ctx, in)
+	address, err := ask.address(in)
 	if err != nil {
 		return inconclusive(err.Error())
 	}
-	client, done, err := e.lookups(in.Probe.TLS)
+	a, err := e.fetch(ctx, ask.method, address, ask.headers, in.Probe.TLS)
 	if err != nil {
 		return inconclusive(err.Error())
 	}
-	defer done()
-	response, err := client.Do(request)
-	if err != nil {
-		return inconclusive(withoutURL(err))
-	}
-	defer func() { _ = response.Body.Close() }()
-	a := readAnswer(response, maxAnswer)
 	found := judge(a, rules)
 	if found.Finding == contract.Happened {
 		found.Count = count(in.Probe.Count, a)
@@ -81,17 +74,36 @@ func (e *Effects) probeOwn(ctx context.Context, name string, in contract.ProbeIn
 	if !ok {
 		return inconclusive(fmt.Sprintf("the type %q of this worker cannot look up", name))
 	}
-	if in.Probe.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
-		defer cancel()
-	}
 	said := p.Probe(ctx, in)
 	found = contract.Evidence{Finding: said.Finding, Status: said.Status, Detail: brief(said.Detail), Reference: said.Reference, Result: said.Result}
 	if said.Finding != contract.Happened && said.Finding != contract.DidNotHappen || ctx.Err() != nil {
 		found.Finding = contract.Inconclusive
 	}
 	return found
+}
+
+// fetch sends one request of a probe or a sweep and reads the answer.
+func (e *Effects) fetch(ctx context.Context, method, address string, headers []contract.Header, secure *contract.TLS) (reading, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return reading{}, errors.New("the URL is not valid")
+	}
+	r.Header.Set("User-Agent", "headgate")
+	r.Header.Set("Accept", "application/json")
+	if err := setHeaders(r, headers); err != nil {
+		return reading{}, err
+	}
+	client, done, err := e.lookups(secure)
+	if err != nil {
+		return reading{}, err
+	}
+	defer done()
+	response, err := client.Do(r)
+	if err != nil {
+		return reading{}, errors.New(withoutURL(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	return readAnswer(response, maxAnswer), nil
 }
 
 // lookups gives the client for one probe. Those without TLS settings share one.
@@ -164,24 +176,16 @@ func question(in contract.ProbeInput) (asked, error) {
 	return asked{}, fmt.Errorf("the operation declares no probe of kind %q", in.Kind)
 }
 
-func (a asked) request(ctx context.Context, in contract.ProbeInput) (*http.Request, error) {
-	if in.Key == "." || in.Key == ".." {
-		if strings.Contains(a.url, "{request_key}") {
-			return nil, fmt.Errorf("the request key %q cannot be part of a URL", in.Key)
-		}
+// address is the URL with what the probe is about.
+func (a asked) address(in contract.ProbeInput) (string, error) {
+	if (in.Key == "." || in.Key == "..") && strings.Contains(a.url, "{request_key}") {
+		return "", fmt.Errorf("the request key %q cannot be part of a URL", in.Key)
 	}
-	u := strings.NewReplacer(
+	return strings.NewReplacer(
 		"{key}", escape(in.ProviderKey),
 		"{tenant}", escape(in.Tenant),
 		"{request_key}", escape(in.Key),
-	).Replace(a.url)
-	r, err := http.NewRequestWithContext(ctx, a.method, u, nil)
-	if err != nil {
-		return nil, fmt.Errorf("the probe's URL is not valid")
-	}
-	r.Header.Set("User-Agent", "headgate")
-	r.Header.Set("Accept", "application/json")
-	return r, setHeaders(r, a.headers)
+	).Replace(a.url), nil
 }
 
 // escape makes a text safe in a URL's path and in its query alike.

@@ -171,27 +171,10 @@ func (s *sweep) list(ctx context.Context, l contract.List) error {
 func (s *sweep) page(ctx context.Context, l contract.List, cursor string) (reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(s.op.Probe.Timeout.D(), time.Second))
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.ReplaceAll(l.URL, "{cursor}", escape(cursor)), nil)
-	if err != nil {
-		return reading{}, errors.New("the listing's URL is not valid")
-	}
-	r.Header.Set("User-Agent", "headgate")
-	r.Header.Set("Accept", "application/json")
-	if err := setHeaders(r, l.Headers); err != nil {
-		return reading{}, err
-	}
-	client, done, err := s.lookups(s.op.Probe.TLS)
-	if err != nil {
-		return reading{}, err
-	}
-	defer done()
-	response, err := client.Do(r)
-	if err != nil {
-		return reading{}, errors.New(withoutURL(err))
-	}
-	defer func() { _ = response.Body.Close() }()
-	a := readAnswer(response, maxAnswer)
+	a, err := s.fetch(ctx, http.MethodGet, strings.ReplaceAll(l.URL, "{cursor}", escape(cursor)), l.Headers, s.op.Probe.TLS)
 	switch {
+	case err != nil:
+		return a, err
 	case a.status != http.StatusOK:
 		return a, fmt.Errorf("the listing answers %d", a.status)
 	case a.broken || a.foreign || a.body == nil:
