@@ -24,11 +24,7 @@ func readApproval(s *section, budget admission.Policy) *contract.Approval {
 		case f.value.kind != text:
 			s.errorAt(f, "write `required: true`, or a rule over the payload; without an approval, remove the section")
 		default:
-			if out.Rule = s.textOf(f); out.Rule != "" {
-				if _, err := approvals.compile(out.Rule); err != nil {
-					s.errorAt(f, "%v", err)
-				}
-			}
+			out.Rule = s.expressionOf(f, approvals)
 		}
 	}
 	if f, ok := s.field("resource"); ok {

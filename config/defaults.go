@@ -8,8 +8,7 @@ import (
 
 // What a field means when the file leaves it out, and what it may say. The
 // budget's own defaults (queue, burst, caps, weights, when_full, breaker,
-// unknown_ceiling) are
-// those of admission.Policy; adapt.min is 1.
+// unknown_ceiling) are those of admission.Policy; adapt.min is 1, handover is on.
 const (
 	// DefaultListen is gateway.listen: this machine only.
 	DefaultListen = "127.0.0.1:7280"

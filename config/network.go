@@ -25,7 +25,7 @@ func readNetwork(s *section) Network {
 	if !ok {
 		return out
 	}
-	for _, word := range strings.FieldsFunc(s.textOf(f), func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, word := range s.words(f) {
 		p, err := netip.ParsePrefix(word)
 		switch {
 		case err != nil:
@@ -50,9 +50,7 @@ func (s *section) secret() *contract.Secret {
 	case hasEnv && hasFile:
 		s.errorAt(file, "a secret comes from one place: remove env or file")
 	case hasEnv:
-		if out.Env = s.textOf(env); out.Env != "" && !envName.MatchString(out.Env) {
-			s.errorAt(env, "%q is not the name of an environment variable: write letters, digits and _", out.Env)
-		}
+		out.Env = s.envOf(env)
 	case hasFile:
 		out.File = s.pathOf(file)
 	default:
@@ -60,6 +58,15 @@ func (s *section) secret() *contract.Secret {
 		return nil
 	}
 	return out
+}
+
+// envOf is a field with the name of an environment variable.
+func (s *section) envOf(f field) string {
+	t := s.textOf(f)
+	if t != "" && !envName.MatchString(t) {
+		s.errorAt(f, "%q is not the name of an environment variable: write letters, digits and _", t)
+	}
+	return t
 }
 
 // pathOf is a field with the path of a file on the workers.

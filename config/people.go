@@ -50,7 +50,7 @@ func readPeople(s *section) People {
 			s.add(f.place, s.path, "a name has 1 to %d bytes", maxActor)
 		}
 		one := Person{Name: f.name}
-		for _, word := range strings.FieldsFunc(s.textOf(f), func(r rune) bool { return r == ',' || r == ' ' }) {
+		for _, word := range s.words(f) {
 			switch {
 			case !slices.Contains(rights, word):
 				s.errorAt(f, "%q is no right: write %s", word, strings.Join(rights, ", "))

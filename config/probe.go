@@ -105,9 +105,7 @@ func readCallback(s *section) *contract.Callback {
 	if f, ok := s.need("secret", "{env: NAME}"); ok {
 		v := s.childOf(f)
 		if e, ok := v.need("env", "NAME"); ok {
-			if out.Secret = v.textOf(e); out.Secret != "" && !envName.MatchString(out.Secret) {
-				v.errorAt(e, "%q is not the name of an environment variable: write letters, digits and _", out.Secret)
-			}
+			out.Secret = v.envOf(e)
 		}
 		v.done()
 	}

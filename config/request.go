@@ -56,31 +56,24 @@ func readRequest(s *section) *contract.HTTPRequest {
 	return out
 }
 
-func (s *section) rule(name string) string {
+func (s *section) rule(name string) string      { return s.expression(name, rules) }
+func (s *section) reference(name string) string { return s.expression(name, texts) }
+
+// expression is a field with an expression; empty: it is not there, or no text.
+func (s *section) expression(name string, l *language) string {
 	f, ok := s.field(name)
 	if !ok {
 		return ""
 	}
-	t := s.textOf(f)
-	if t == "" {
-		return ""
-	}
-	if _, err := CompileRule(t); err != nil {
-		s.errorAt(f, "%v", err)
-	}
-	return t
+	return s.expressionOf(f, l)
 }
 
-func (s *section) reference(name string) string {
-	f, ok := s.field(name)
-	if !ok {
-		return ""
-	}
+func (s *section) expressionOf(f field, l *language) string {
 	t := s.textOf(f)
 	if t == "" {
 		return ""
 	}
-	if _, err := CompileText(t); err != nil {
+	if _, err := l.compile(t); err != nil {
 		s.errorAt(f, "%v", err)
 	}
 	return t

@@ -122,6 +122,11 @@ func (s *section) textOf(f field) string {
 	return t
 }
 
+// words are those of a text, with commas or blanks between them.
+func (s *section) words(f field) []string {
+	return strings.FieldsFunc(s.textOf(f), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
 // oneOf is a field of text from a fixed set.
 func (s *section) oneOf(name, otherwise string, words ...string) string {
 	f, ok := s.field(name)

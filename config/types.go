@@ -16,7 +16,7 @@ func readTypes(root *section) []string {
 		return nil
 	}
 	var out []string
-	for _, name := range strings.FieldsFunc(root.textOf(f), func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, name := range root.words(f) {
 		switch err := contract.CheckName("type", name); {
 		case err != nil:
 			root.errorAt(f, "%v", err)
