@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"headgate/config"
 )
 
 const (
-	maxHeader     = 64 << 10  // bytes of an answer's header
-	maxAnswer     = 256 << 10 // bytes of an answer's body that are kept, unless the operation wants fewer
+	maxHeader     = 64 << 10                  // bytes of an answer's header
+	maxAnswer     = config.DefaultMaxResponse // bytes of an answer's body that are kept, unless the operation wants fewer
 	maxRetryAfter = 10 * time.Minute
 )
 

@@ -72,7 +72,8 @@ var (
 	errAddress   = errors.New("address_refused")   // the provider's address is not allowed to this worker
 )
 
-// known tells that the error is one of the above, so that its text is a reason.
+// known tells that the error is one of the above, so that its text is a reason. An
+// address that is refused is told by a Refusal (see unreached).
 func known(err error) bool {
 	for _, e := range []error{errFenced, errCancelled, errStopping, errMissed, errLate, errNoTime, errTooLate, errSent,
 		errDeadline, errHash, errPanic, errPrepare, errType, errOperation} {

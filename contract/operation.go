@@ -107,8 +107,9 @@ type HTTPRequest struct {
 // Probe is how the provider tells whether an effect happened: by look-up, by a
 // cancel, by a callback, or more than one of them.
 type Probe struct {
-	// URL of a GET, the look-up, or TypeProbe and a type of your own that looks up; {key} is the escaped provider key, {tenant} and
-	// {request_key} the task's own. Empty: there is no look-up.
+	// URL of a GET, the look-up; {key} is the escaped provider key, {tenant} and
+	// {request_key} the task's own. TypeProbe and the name of a type of your own: that
+	// looks up. Empty: there is no look-up.
 	URL     string   `json:"url"`
 	Headers []Header `json:"headers,omitempty"`
 	// Happened and DidNotHappen are CEL rules over status and body. An answer

@@ -43,8 +43,8 @@ type Options struct {
 	// queue, of that name; the configuration declares it in its section types.
 	Types map[string]activities.Type
 	Log   *zap.Logger
-	// Slots is how many effects each effect role runs at once, and at most as many as
-	// the budget of Config leases. Zero: DefaultSlots.
+	// Slots is how many attempts each effect role has at once: at most as many as the
+	// budget of Config leases, and one more behind each that stands by. Zero: DefaultSlots.
 	Slots int
 	// RatePerSecond bounds how many effects of a queue are started, over all
 	// workers. Zero: no bound.

@@ -128,16 +128,22 @@ func (s *Server) commit(v *visit) answer {
 			return problem(http.StatusConflict, "the first request with this key is in flight")
 		}
 	}
-	made := s.book.add(v, now)
-	e := v.entry(EventEffect, now)
-	e.Effect = made.ID
-	s.ledger.add(e)
-	s.counts.add(v.key, Counts{Effects: 1, First: now.UTC(), Last: now.UTC()})
+	made := s.make(v, now, 0)
 	a := reply(http.StatusCreated, made.Charge)
 	if mine != nil {
 		mine.settle(a, now)
 	}
 	return a
+}
+
+// make makes an effect and counts it, under the server's lock.
+func (s *Server) make(v *visit, now time.Time, tokens int) *charge {
+	made := s.book.add(v, now)
+	e := v.entry(EventEffect, now)
+	e.Effect, e.Tokens = made.ID, tokens
+	s.ledger.add(e)
+	s.counts.add(v.key, Counts{Effects: 1, First: now.UTC(), Last: now.UTC()})
+	return made
 }
 
 // remember saves an error under its key, if this provider does so.

@@ -113,12 +113,7 @@ func (s *Server) complete(v *visit, call modelCall) answer {
 		return modelFault(http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota")
 	}
 	s.mu.Lock()
-	now := time.Now()
-	made := s.book.add(v, now)
-	e := v.entry(EventEffect, now)
-	e.Effect, e.Tokens = made.ID, call.input+call.output
-	s.ledger.add(e)
-	s.counts.add(v.key, Counts{Effects: 1, First: now.UTC(), Last: now.UTC()})
+	made := s.make(v, time.Now(), call.input+call.output)
 	s.mu.Unlock()
 	switch kind {
 	case Refuse, WrongUsage, NoUsage, StreamFault:

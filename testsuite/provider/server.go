@@ -3,7 +3,8 @@
 // it counted is what happened, whoever tells another story.
 //
 //   - An effect is a charge made by POST /charges, or an answer of the model (POST
-//     /v1/chat/completions or /v1/messages). It is counted at the instant it is made, before any answer leaves, and never uncounted.
+//     /v1/chat/completions or /v1/messages). It is counted at the instant it is
+//     made, before any answer leaves, and never uncounted.
 //   - A request is counted when its last byte has arrived, before any fault acts
 //     on it; a replay, a refusal and a fault are requests, not effects.
 //   - Every request, effect and end of a request is one [Entry] of an append-only
@@ -16,7 +17,8 @@
 // The key that everything is counted under is the Idempotency-Key header, else
 // the X-Request-Key header, else the query parameter or body field "key". Only
 // the header Idempotency-Key deduplicates: the other two name the business key
-// of a caller whose provider has no keys.
+// of a caller whose provider has no keys. Calls of the model are counted under
+// the header X-Client-Request-Id, which deduplicates nothing.
 //
 // All state is in memory and grows with the number of keys (about half a
 // kilobyte each); only the ledger is bounded. The package serves tests and the
