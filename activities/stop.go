@@ -53,7 +53,9 @@ func (c *Control) stop(ctx context.Context, stop contract.Stop) error {
 // effect of it runs unasked. A workflow task that is pending may still schedule
 // an effect that was decided before the signal came.
 func settled(seen *workflowservice.DescribeWorkflowExecutionResponse) bool {
-	if seen.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	switch seen.GetWorkflowExecutionInfo().GetStatus() {
+	case enums.WORKFLOW_EXECUTION_STATUS_RUNNING, enums.WORKFLOW_EXECUTION_STATUS_PAUSED: // an attempt of a paused task goes on
+	default:
 		return true
 	}
 	if seen.GetPendingWorkflowTask() != nil {

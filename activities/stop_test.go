@@ -26,6 +26,8 @@ func TestStopWaitsForTheServer(t *testing.T) {
 	pending.PendingWorkflowTask = &workflow.PendingWorkflowTaskInfo{}
 	closed := effect(enums.PENDING_ACTIVITY_STATE_STARTED)
 	closed.WorkflowExecutionInfo.Status = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	paused := effect(enums.PENDING_ACTIVITY_STATE_STARTED)
+	paused.WorkflowExecutionInfo.Status = enums.WORKFLOW_EXECUTION_STATUS_PAUSED
 	none := effect(0)
 	none.PendingActivities = nil
 	for name, c := range map[string]struct {
@@ -36,6 +38,7 @@ func TestStopWaitsForTheServer(t *testing.T) {
 		"nothing runs":               {[]*workflowservice.DescribeWorkflowExecutionResponse{none}, contract.Delivered},
 		"the task has ended":         {[]*workflowservice.DescribeWorkflowExecutionResponse{closed}, contract.Delivered},
 		"the task has not acted yet": {[]*workflowservice.DescribeWorkflowExecutionResponse{pending}, contract.NotDelivered},
+		"the task is paused":         {[]*workflowservice.DescribeWorkflowExecutionResponse{paused}, contract.NotDelivered},
 		"the effect runs on":         {[]*workflowservice.DescribeWorkflowExecutionResponse{effect(enums.PENDING_ACTIVITY_STATE_STARTED)}, contract.NotDelivered},
 	} {
 		t.Run(name, func(t *testing.T) {
