@@ -38,10 +38,7 @@ func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in := contract.AuditInput{Operation: op, Budget: g.budget}
-	body, err := readBody(w, r, maxOrder)
-	if err == nil && body != nil {
-		err = decodeStrict(body, map[string]any{"actor": &in.Actor})
-	}
+	err = readOrder(w, r, map[string]any{"actor": &in.Actor})
 	if err == nil {
 		err = checkWords(&in.Actor, "")
 	}

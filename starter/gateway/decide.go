@@ -40,20 +40,23 @@ func decide[D decision, R any](ctx context.Context, g *Gateway, o order[D], done
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &failure) && failure.Type() == contract.StaleError:
-		refusal = refuse("stale_version", "%s; read the task again and decide on what it shows now", failure.Message())
-	case errors.As(err, &failure) && failure.Type() == contract.ReusedError:
-		refusal = refuse("decision_reused", "%s", failure.Message())
-	case errors.As(err, &failure) && failure.Type() == updateLost:
-		refusal = refuse("stale_version", "the workflow ended before it took the decision; read the task again")
-	case errors.As(err, &failure) && failure.Type() == contract.InvalidError:
-		return refuse("invalid_request", "%s", failure.Message())
-	case errors.As(err, &failure) && failure.Type() == contract.RightsError:
-		return about(o.view, refuse("not_allowed", "%s", failure.Message()))
-	case errors.As(err, &failure) && failure.Type() == contract.ChangedError:
-		return about(o.view, refuse("approval_mismatch", "%s; nothing has changed. Read the task again, and decide on what it shows", failure.Message()))
 	case errors.As(err, &failure):
-		return about(o.view, refuse("resolution_refused", "%s", firstLine(failure.Message())))
+		switch failure.Type() {
+		case contract.StaleError:
+			refusal = refuse("stale_version", "%s; read the task again and decide on what it shows now", failure.Message())
+		case contract.ReusedError:
+			refusal = refuse("decision_reused", "%s", failure.Message())
+		case updateLost:
+			refusal = refuse("stale_version", "the workflow ended before it took the decision; read the task again")
+		case contract.InvalidError:
+			return refuse("invalid_request", "%s", failure.Message())
+		case contract.RightsError:
+			return about(o.view, refuse("not_allowed", "%s", failure.Message()))
+		case contract.ChangedError:
+			return about(o.view, refuse("approval_mismatch", "%s; nothing has changed. Read the task again, and decide on what it shows", failure.Message()))
+		default:
+			return about(o.view, refuse("resolution_refused", "%s", firstLine(failure.Message())))
+		}
 	case notFound(err):
 		refusal = refuse(o.none, "the task is %s: nothing waits for this decision", o.view.Phase)
 	default:

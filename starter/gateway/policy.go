@@ -3,15 +3,12 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"headgate/admission"
@@ -144,15 +141,8 @@ func (g *Gateway) Configure(ctx context.Context, order contract.ConfigureRequest
 	if err := order.Policy.Validate(); err != nil {
 		return done, refuse("invalid_request", "%v", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
-	defer cancel()
-	err := g.update(ctx, contract.BudgetID(g.budget), contract.ConfigureUpdate, rand.Text(), order, &done)
-	var refused *temporal.ApplicationError
-	switch {
-	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:
-		return done, refuse("invalid_request", "%s", refused.Message())
-	case err != nil:
-		return done, upstream("budget_unavailable", err)
+	if err := g.orderBudget(ctx, contract.ConfigureUpdate, order, &done); err != nil {
+		return done, err
 	}
 	g.log.Info("budget configured", zap.String("actor", order.Actor), zap.String("before", done.Before), zap.String("after", done.After))
 	return done, nil
