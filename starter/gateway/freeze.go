@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -35,6 +36,9 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 	}
 	if frozen && order.Reason == "" {
 		return refuse("invalid_request", "reason is required: those who wait want to know why")
+	}
+	if err := g.may(order.Actor, config.RightPause); err != nil {
+		return err
 	}
 	var done contract.FreezeReply
 	if err := g.orderBudget(r.Context(), contract.FreezeUpdate, order, &done); err != nil {
