@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -101,17 +100,6 @@ func findings(ctx context.Context, t *testing.T, world *drill.World, operation s
 	var view contract.FindingsView
 	require.NoError(t, json.Unmarshal(answer.body, &view))
 	return view.Findings
-}
-
-// third is the address of the world's provider.
-func third(t *testing.T, world *drill.World) string {
-	t.Helper()
-	text, err := os.ReadFile(configuration(world))
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(text), `url: "`)
-	require.True(t, found)
-	address, _, _ := strings.Cut(rest, "/charges")
-	return address
 }
 
 func testOrphans(ctx context.Context, t *testing.T, world *drill.World) {

@@ -61,10 +61,7 @@ func declare(ctx context.Context, t *testing.T, world *drill.World, tenants, ope
 	t.Helper()
 	text, err := os.ReadFile(configuration(world))
 	require.NoError(t, err)
-	_, provider, found := strings.Cut(string(text), `url: "`)
-	require.True(t, found)
-	provider, _, _ = strings.Cut(provider, "/charges")
-	all := strings.Replace(string(text), "\ntenants:\n", "\ntenants:\n"+tenants, 1) + strings.ReplaceAll(operations, "PROVIDER", provider)
+	all := strings.Replace(string(text), "\ntenants:\n", "\ntenants:\n"+tenants, 1) + strings.ReplaceAll(operations, "PROVIDER", third(t, world))
 	require.NoError(t, os.WriteFile(configuration(world), []byte(all), 0o600))
 	restart(ctx, t, world.Control, world.Gateway)
 
@@ -77,6 +74,17 @@ func declare(ctx context.Context, t *testing.T, world *drill.World, tenants, ope
 	var reply contract.ConfigureReply
 	require.NoError(t, update.Get(ctx, &reply))
 	require.Equal(t, loaded.PolicyDigest(), reply.After)
+}
+
+// third is the address of the world's provider.
+func third(t *testing.T, world *drill.World) string {
+	t.Helper()
+	text, err := os.ReadFile(configuration(world))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), `url: "`)
+	require.True(t, found)
+	address, _, _ := strings.Cut(rest, "/charges")
+	return address
 }
 
 // configuration is the file that the world's processes read.
