@@ -102,6 +102,18 @@ func findings(ctx context.Context, t *testing.T, world *drill.World, operation s
 	return view.Findings
 }
 
+// plant makes an effect that no task has asked for.
+func plant(ctx context.Context, t *testing.T, world *drill.World, key string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, third(world)+"/charges", strings.NewReader(`{"amount": 1}`))
+	require.NoError(t, err)
+	request.Header.Set("Idempotency-Key", key)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusCreated, answer.StatusCode)
+}
+
 func testOrphans(ctx context.Context, t *testing.T, world *drill.World) {
 	for i := range 6 {
 		answer, err := world.Door.Submit(ctx, fmt.Sprint("k", i), contract.SubmitRequest{Tenant: "listed", Operation: "charge_listed", Payload: charge("listed", fmt.Sprint("k", i))})
@@ -132,13 +144,7 @@ func testOrphans(ctx context.Context, t *testing.T, world *drill.World) {
 		} else {
 			planted = append(planted, key)
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, third(t, world)+"/charges", strings.NewReader(`{"amount": 1}`))
-		require.NoError(t, err)
-		request.Header.Set("Idempotency-Key", key)
-		answer, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusCreated, answer.StatusCode)
+		plant(ctx, t, world, key)
 	}
 	view, status := audit(ctx, t, world, "charge_listed")
 	require.Equal(t, 10, status)
