@@ -78,7 +78,7 @@ func (g *Gateway) pastPolicy(ctx context.Context) (admission.Policy, error) {
 
 func policyOf(events []*historypb.HistoryEvent) admission.Policy {
 	var policy admission.Policy
-	asked := map[int64]admission.Policy{} // by the event that accepted it
+	became := outcomes(events)
 	for _, e := range events {
 		switch e.GetEventType() {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
@@ -89,13 +89,8 @@ func policyOf(events []*historypb.HistoryEvent) admission.Policy {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 			var in contract.ConfigureRequest
 			input := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
-			if input.GetName() == contract.ConfigureUpdate && decode(input.GetArgs(), &in) {
-				asked[e.GetEventId()] = in.Policy.Normalize()
-			}
-		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:
-			done := e.GetWorkflowExecutionUpdateCompletedEventAttributes()
-			if p, ok := asked[done.GetAcceptedEventId()]; ok && done.GetOutcome().GetSuccess() != nil {
-				policy = p
+			if input.GetName() == contract.ConfigureUpdate && became[e.GetEventId()].GetSuccess() != nil && decode(input.GetArgs(), &in) {
+				policy = in.Policy.Normalize()
 			}
 		}
 	}
