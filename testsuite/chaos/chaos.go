@@ -182,6 +182,8 @@ func (r *run) arm(ctx context.Context) error {
 }
 
 func (r *run) say(format string, args ...any) {
+	r.mu.Lock() // strikes overlap
+	defer r.mu.Unlock()
 	fmt.Fprintf(r.o.Progress, "%5.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
