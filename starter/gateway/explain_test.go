@@ -293,3 +293,14 @@ func TestExplainOfNothing(t *testing.T) {
 	r := do(t, newGateway(&fake{}), "GET", "/v1/tasks/acme/inv-42/explain", "")
 	assert.Equal(t, 404, r.StatusCode)
 }
+
+// What was ended from outside while in doubt is counted no longer, and may be sent
+// again by whoever has asked the provider: one advice, not two.
+func TestOneAdviceForADoubt(t *testing.T) {
+	past := &story{input: contract.TaskInput{Operation: "charge_card", Pinned: &contract.Operation{Doubts: true}}}
+	open := sentence(contract.TaskView{Phase: contract.PhaseUnknown}, past)
+	assert.Contains(t, open, "do not send it again under another key")
+	closed := sentence(contract.TaskView{Phase: contract.PhaseUnknown, Ended: &start}, past)
+	assert.Contains(t, closed, "only if it did not happen, send it again with a new key")
+	assert.NotContains(t, closed, "another key")
+}
