@@ -27,7 +27,7 @@ type story struct {
 	leases       []string  // told already: decisions are resent
 	returned     int       // leases that came back
 	refusals     []admission.Reason
-	stops        []int // attempts that were asked to stop, told already
+	stops        []contract.Stop // told already: they are resent
 }
 
 // attempt is one effect activity.
