@@ -63,11 +63,18 @@ func (r AuditReport) Verdict() string {
 	return AuditClean
 }
 
+// States of an audit, as the door shows it.
+const (
+	AuditRunning = "running"
+	AuditDone    = "done"
+	AuditFailed  = "failed"
+)
+
 // AuditView is an audit as the door shows it.
 type AuditView struct {
 	Operation string       `json:"operation"`
 	Run       string       `json:"run"`
-	State     string       `json:"state"`             // running, done or failed
+	State     string       `json:"state"`             // one of those above
 	Verdict   string       `json:"verdict,omitempty"` // done
 	Report    *AuditReport `json:"report,omitempty"`  // done
 	Detail    string       `json:"detail,omitempty"`  // failed

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -16,8 +15,7 @@ import (
 
 func newApprovalsCommand() *cobra.Command {
 	var d door
-	var tenant string
-	var limit int
+	var of inbox
 	c := &cobra.Command{
 		Use:   "approvals [TENANT KEY]",
 		Short: "List tasks that wait for an approval, or show one with its payload",
@@ -26,30 +24,11 @@ func newApprovalsCommand() *cobra.Command {
 			if len(args) > 0 {
 				return d.showApproval(c, args)
 			}
-			query := url.Values{}
-			if tenant != "" {
-				query.Set("tenant", tenant)
-			}
-			page, err := d.list(c, "/v1/approvals", query, limit)
-			if err != nil {
-				return err
-			}
-			if d.json {
-				return printJSON(c.OutOrStdout(), page)
-			}
-			if len(page.Tasks) == 0 && page.Cursor == "" {
-				_, err := fmt.Fprintln(c.OutOrStdout(), "Nothing waits for an approval.")
-				return err
-			}
-			if err := printApprovals(c.OutOrStdout(), page.Tasks, time.Now()); err != nil {
-				return err
-			}
-			return more(c.ErrOrStderr(), page)
+			return of.show(c, &d, "/v1/approvals", "Nothing waits for an approval.", printApprovals)
 		},
 	}
 	d.flags(c)
-	c.Flags().StringVar(&tenant, "tenant", "", "of this tenant only")
-	limitFlag(c, &limit)
+	of.flags(c)
 	return c
 }
 
@@ -82,13 +61,13 @@ func (d *door) approvalOf(c *cobra.Command, args []string) (contract.ApprovalVie
 	return asks, nil
 }
 
-func printApprovals(w io.Writer, tasks []contract.TaskView, now time.Time) error {
+func printApprovals(c *cobra.Command, tasks []contract.TaskView, now time.Time) error {
 	rows := make([][]string, 0, len(tasks))
 	for _, v := range tasks {
 		a := v.Approval
 		rows = append(rows, []string{v.Tenant, v.Key, v.Operation, v.Agent, age(&a.Since, now), short(a.Expires.Sub(now)), shortHash(a.Hash), fmt.Sprint(a.Version)})
 	}
-	return table(w, []string{"TENANT", "KEY", "OPERATION", "AGENT", "SINCE", "EXPIRES IN", "PAYLOAD HASH", "VERSION"}, rows)
+	return table(c.OutOrStdout(), []string{"TENANT", "KEY", "OPERATION", "AGENT", "SINCE", "EXPIRES IN", "PAYLOAD HASH", "VERSION"}, rows)
 }
 
 // hashPrefix is how much of a payload hash a person must repeat.

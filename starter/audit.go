@@ -99,7 +99,7 @@ func (d *door) audit(ctx context.Context, path, actor string) (contract.AuditVie
 	run := url.Values{"run": {view.Run}}
 	tick := time.NewTicker(auditLook)
 	defer tick.Stop()
-	for view.State == "running" {
+	for view.State == contract.AuditRunning {
 		select {
 		case <-ctx.Done():
 			return view, ctx.Err()

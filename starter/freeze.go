@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +20,7 @@ func newFreezeCommand() *cobra.Command {
 	c.Long = `Freeze stops an operation for all tenants: no attempt of it gets a lease, and
 attempts that have one but are not dispatched yet go back to the queue. What was
 dispatched before ends by its outcome. New tasks are accepted and wait.`
-	if err := c.MarkFlagRequired("reason"); err != nil {
-		panic(err) // the flag is there
-	}
+	_ = c.MarkFlagRequired("reason") // the flag is there
 	return c
 }
 
@@ -39,17 +36,18 @@ func freezeCommand(verb, short string) *cobra.Command {
 		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := contract.CheckName("operation", args[0]); err != nil {
-				return withStatus(exitUsage, "%w", err)
+			path, err := operationPath(args[0], verb)
+			if err != nil {
+				return err
 			}
 			var done contract.FreezeReply
-			if err := d.call(c.Context(), http.MethodPut, "/v1/operations/"+url.PathEscape(args[0])+"/"+verb, nil, order, &done); err != nil {
+			if err := d.call(c.Context(), http.MethodPut, path, nil, order, &done); err != nil {
 				return err
 			}
 			if d.json {
 				return printJSON(c.OutOrStdout(), done)
 			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), freezeText(done))
+			_, err = fmt.Fprintln(c.OutOrStdout(), freezeText(done))
 			return err
 		},
 	}

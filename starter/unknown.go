@@ -12,38 +12,52 @@ import (
 
 func newUnknownCommand() *cobra.Command {
 	var d door
-	var tenant string
-	var limit int
+	var of inbox
 	c := &cobra.Command{
 		Use:   "unknown",
 		Short: "List tasks whose outcome only a person can tell",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			query := url.Values{}
-			if tenant != "" {
-				query.Set("tenant", tenant)
-			}
-			page, err := d.list(c, "/v1/unknown", query, limit)
-			if err != nil {
-				return err
-			}
-			if d.json {
-				return printJSON(c.OutOrStdout(), page)
-			}
-			if len(page.Tasks) == 0 && page.Cursor == "" {
-				_, err := fmt.Fprintln(c.OutOrStdout(), "No outcome is unknown.")
-				return err
-			}
-			if err := printUnknown(c, page.Tasks, time.Now()); err != nil {
-				return err
-			}
-			return more(c.ErrOrStderr(), page)
+			return of.show(c, &d, "/v1/unknown", "No outcome is unknown.", printUnknown)
 		},
 	}
 	d.flags(c)
-	c.Flags().StringVar(&tenant, "tenant", "", "of this tenant only")
-	limitFlag(c, &limit)
+	of.flags(c)
 	return c
+}
+
+// inbox is which of the tasks that wait for a person are listed.
+type inbox struct {
+	tenant string
+	limit  int
+}
+
+func (of *inbox) flags(c *cobra.Command) {
+	c.Flags().StringVar(&of.tenant, "tenant", "", "of this tenant only")
+	limitFlag(c, &of.limit)
+}
+
+// show lists them; none is what it says if there are none.
+func (of *inbox) show(c *cobra.Command, d *door, path, none string, print func(*cobra.Command, []contract.TaskView, time.Time) error) error {
+	query := url.Values{}
+	if of.tenant != "" {
+		query.Set("tenant", of.tenant)
+	}
+	page, err := d.list(c, path, query, of.limit)
+	if err != nil {
+		return err
+	}
+	if d.json {
+		return printJSON(c.OutOrStdout(), page)
+	}
+	if len(page.Tasks) == 0 && page.Cursor == "" {
+		_, err := fmt.Fprintln(c.OutOrStdout(), none)
+		return err
+	}
+	if err := print(c, page.Tasks, time.Now()); err != nil {
+		return err
+	}
+	return more(c.ErrOrStderr(), page)
 }
 
 func printUnknown(c *cobra.Command, tasks []contract.TaskView, now time.Time) error {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -103,15 +102,16 @@ func findings(ctx context.Context, t *testing.T, world *drill.World, operation s
 	return view.Findings
 }
 
-// third is the address of the world's provider.
-func third(t *testing.T, world *drill.World) string {
+// plant makes an effect that no task has asked for.
+func plant(ctx context.Context, t *testing.T, world *drill.World, key string) {
 	t.Helper()
-	text, err := os.ReadFile(configuration(world))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, third(world)+"/charges", strings.NewReader(`{"amount": 1}`))
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(text), `url: "`)
-	require.True(t, found)
-	address, _, _ := strings.Cut(rest, "/charges")
-	return address
+	request.Header.Set("Idempotency-Key", key)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusCreated, answer.StatusCode)
 }
 
 func testOrphans(ctx context.Context, t *testing.T, world *drill.World) {
@@ -144,13 +144,7 @@ func testOrphans(ctx context.Context, t *testing.T, world *drill.World) {
 		} else {
 			planted = append(planted, key)
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, third(t, world)+"/charges", strings.NewReader(`{"amount": 1}`))
-		require.NoError(t, err)
-		request.Header.Set("Idempotency-Key", key)
-		answer, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusCreated, answer.StatusCode)
+		plant(ctx, t, world, key)
 	}
 	view, status := audit(ctx, t, world, "charge_listed")
 	require.Equal(t, 10, status)

@@ -2,8 +2,6 @@ package testsuite
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,12 +60,7 @@ func auditScene(t *testing.T) scene {
 		Case: drill.Case{
 			ID: "audits", Title: "an effect out of band is found",
 			Play: func(ctx context.Context, s *drill.Scene) error {
-				request, err := http.NewRequestWithContext(ctx, http.MethodPost, third(t, s.World)+"/charges", strings.NewReader(`{"amount": 1}`))
-				require.NoError(t, err)
-				request.Header.Set("Idempotency-Key", "hg-recorded")
-				answer, err := http.DefaultClient.Do(request)
-				require.NoError(t, err)
-				require.NoError(t, answer.Body.Close())
+				plant(ctx, t, s.World, "hg-recorded")
 				eventually(ctx, t, "the audit finds it", func() bool {
 					_, status := audit(ctx, t, s.World, "charge_listed")
 					return status == 10
@@ -76,7 +69,7 @@ func auditScene(t *testing.T) scene {
 					view, err := s.Door.Queue(ctx)
 					return err == nil && len(view.Gates) == 1 && view.Gates[0].Frozen != nil
 				})
-				_, err = put[contract.FreezeReply](ctx, s.World, "/v1/operations/charge_listed/unfreeze", `{"actor": "operator"}`)
+				_, err := put[contract.FreezeReply](ctx, s.World, "/v1/operations/charge_listed/unfreeze", `{"actor": "operator"}`)
 				return err
 			},
 		},

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
 
 	"headgate/activities"
@@ -47,18 +46,10 @@ type samples struct{ *drill.World }
 // use puts a configuration in force in every process.
 func (s *samples) use(ctx context.Context, t *testing.T, text string) *config.Config {
 	t.Helper()
-	third := s.Provider.(*provider.Client).URL
-	require.NoError(t, os.WriteFile(configuration(s.World), []byte(strings.ReplaceAll(text, "http://127.0.0.1:7291", third)), 0o600))
+	require.NoError(t, os.WriteFile(configuration(s.World), []byte(strings.ReplaceAll(text, "http://127.0.0.1:7291", third(s.World))), 0o600))
 	restart(ctx, t, append([]*drill.Process{s.Control, s.Gateway}, s.Workers...)...)
-	loaded, err := config.Load(configuration(s.World))
-	require.NoError(t, err)
-	update, err := plain(t, s.World).UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: contract.BudgetID(contract.DefaultBudget),
-		UpdateName: contract.ConfigureUpdate, Args: []any{contract.ConfigureRequest{Policy: loaded.Budget, Actor: "operator"}},
-		WaitForStage: client.WorkflowUpdateStageCompleted})
-	require.NoError(t, err)
-	var reply contract.ConfigureReply
-	require.NoError(t, update.Get(ctx, &reply))
-	_, err = s.Provider.ClearFaults(ctx)
+	loaded := configure(ctx, t, s.World)
+	_, err := s.Provider.ClearFaults(ctx)
 	require.NoError(t, err)
 	return loaded
 }

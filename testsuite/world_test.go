@@ -19,6 +19,7 @@ import (
 	"headgate/config"
 	"headgate/contract"
 	"headgate/testsuite/drill"
+	"headgate/testsuite/provider"
 )
 
 // newWorld starts a world that ends with the test. The flags are for its server.
@@ -61,13 +62,15 @@ func declare(ctx context.Context, t *testing.T, world *drill.World, tenants, ope
 	t.Helper()
 	text, err := os.ReadFile(configuration(world))
 	require.NoError(t, err)
-	_, provider, found := strings.Cut(string(text), `url: "`)
-	require.True(t, found)
-	provider, _, _ = strings.Cut(provider, "/charges")
-	all := strings.Replace(string(text), "\ntenants:\n", "\ntenants:\n"+tenants, 1) + strings.ReplaceAll(operations, "PROVIDER", provider)
+	all := strings.Replace(string(text), "\ntenants:\n", "\ntenants:\n"+tenants, 1) + strings.ReplaceAll(operations, "PROVIDER", third(world))
 	require.NoError(t, os.WriteFile(configuration(world), []byte(all), 0o600))
 	restart(ctx, t, world.Control, world.Gateway)
+	configure(ctx, t, world)
+}
 
+// configure has the budget decide by the world's file.
+func configure(ctx context.Context, t *testing.T, world *drill.World) *config.Config {
+	t.Helper()
 	loaded, err := config.Load(configuration(world))
 	require.NoError(t, err)
 	update, err := plain(t, world).UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: contract.BudgetID(contract.DefaultBudget),
@@ -77,7 +80,11 @@ func declare(ctx context.Context, t *testing.T, world *drill.World, tenants, ope
 	var reply contract.ConfigureReply
 	require.NoError(t, update.Get(ctx, &reply))
 	require.Equal(t, loaded.PolicyDigest(), reply.After)
+	return loaded
 }
+
+// third is the address of the world's provider.
+func third(world *drill.World) string { return world.Provider.(*provider.Client).URL }
 
 // configuration is the file that the world's processes read.
 func configuration(world *drill.World) string { return filepath.Join(world.Dir, "headgate.yaml") }

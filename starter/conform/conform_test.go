@@ -3,17 +3,24 @@ package conform
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"headgate/activities"
+	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
 	"headgate/testsuite/provider"
 )
+
+// local is where the tests' providers are.
+var local = activities.Network{Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
 // trying makes a trial of a declaration against a provider that behaves.
 func trying(t *testing.T, b provider.Behaviour, declared string, faults ...provider.Fault) (Report, map[string]Verdict) {
@@ -43,7 +50,7 @@ operations:
 `+declared))
 	require.NoError(t, err)
 	op, _ := c.Operation("charge")
-	r, err := Run(t.Context(), Options{Network: activities.Network{Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Operation: op.Declared, Payload: json.RawMessage(`{"amount":1}`), Other: json.RawMessage(`{"amount":2}`), Run: "run", Patience: 4 * time.Second})
+	r, err := Run(t.Context(), Options{Network: local, Operation: op.Declared, Payload: json.RawMessage(`{"amount":1}`), Other: json.RawMessage(`{"amount":2}`), Run: "run", Patience: 4 * time.Second})
 	require.NoError(t, err)
 	verdicts, seen := map[string]Verdict{}, 0
 	for _, l := range r.Lines {
@@ -128,4 +135,16 @@ func TestNoAnswerIsUnverifiable(t *testing.T) {
 	require.Equal(t, Unverifiable, got["absent_before"])
 	require.NotContains(t, got, "lag", "what rests on the effect is not tried")
 	require.Zero(t, r.Effects)
+}
+
+// Look-ups that fail say nothing, also not that the effect is there.
+func TestFailedRereadsAreUnverifiable(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(s.Close)
+	one := &trial{Options: Options{Run: "run", Network: local, Operation: contract.Operation{Probe: &contract.Probe{
+		URL: s.URL, Happened: "status == 200", DidNotHappen: "status == 404", Timeout: contract.Duration(time.Second)}}}}
+	one.probes = &activities.Effects{Network: one.Network, Log: zap.NewNop()}
+	one.consistent(t.Context(), admission.Reads{Consistent: true})
+	require.Equal(t, []Line{{Check: "consistent", Verdict: Unverifiable, Declared: "each look-up after the lag finds it", Seen: "0 of 5 look-ups found it"}}, one.report.Lines)
 }

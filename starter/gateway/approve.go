@@ -62,15 +62,11 @@ func (g *Gateway) approval(w http.ResponseWriter, r *http.Request) error {
 	if view.Approval == nil {
 		return about(view, refuse("nothing_to_approve", "the task is %s and waits for no approval", view.Phase))
 	}
-	id, run := s.run()
-	past := s.past
-	if past == nil {
-		if past, err = g.story(ctx, id, run); err != nil {
-			return upstream("temporal_unavailable", err)
-		}
+	if err := g.readPast(ctx, s); err != nil {
+		return upstream("temporal_unavailable", err)
 	}
-	answer := contract.ApprovalView{Task: view, Payload: past.input.Payload}
-	if op := past.input.Pinned; op != nil && op.Approval != nil {
+	answer := contract.ApprovalView{Task: view, Payload: s.past.input.Payload}
+	if op := s.past.input.Pinned; op != nil && op.Approval != nil {
 		answer.Rule = op.Approval.Rule
 	}
 	return reply(w, http.StatusOK, answer)

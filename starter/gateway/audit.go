@@ -10,13 +10,6 @@ import (
 	"headgate/contract"
 )
 
-// States of an audit, as the door shows it.
-const (
-	auditRunning = "running"
-	auditDone    = "done"
-	auditFailed  = "failed"
-)
-
 // declared finds an operation of the path.
 func (g *Gateway) declared(r *http.Request) (contract.Operation, error) {
 	name := r.PathValue("operation")
@@ -38,10 +31,7 @@ func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in := contract.AuditInput{Operation: op, Budget: g.budget}
-	body, err := readBody(w, r, maxOrder)
-	if err == nil && body != nil {
-		err = decodeStrict(body, map[string]any{"actor": &in.Actor})
-	}
+	err = readOrder(w, r, map[string]any{"actor": &in.Actor})
 	if err == nil {
 		err = checkWords(&in.Actor, "")
 	}
@@ -60,7 +50,7 @@ func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return upstream("temporal_unavailable", err)
 	}
-	return reply(w, http.StatusAccepted, contract.AuditView{Operation: op.Name, Run: run.GetRunID(), State: auditRunning})
+	return reply(w, http.StatusAccepted, contract.AuditView{Operation: op.Name, Run: run.GetRunID(), State: contract.AuditRunning})
 }
 
 // audit is GET /v1/operations/{operation}/audit: the last one, or that of ?run=.
@@ -79,7 +69,7 @@ func (g *Gateway) audit(w http.ResponseWriter, r *http.Request) error {
 		return upstream("temporal_unavailable", err)
 	}
 	info := seen.GetWorkflowExecutionInfo()
-	view := contract.AuditView{Operation: op.Name, Run: info.GetExecution().GetRunId(), State: auditRunning}
+	view := contract.AuditView{Operation: op.Name, Run: info.GetExecution().GetRunId(), State: contract.AuditRunning}
 	if info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return reply(w, http.StatusOK, view)
 	}
@@ -87,12 +77,12 @@ func (g *Gateway) audit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return upstream("temporal_unavailable", err)
 	}
-	view.State, view.Detail = auditFailed, "the audit was ended from outside"
+	view.State, view.Detail = contract.AuditFailed, "the audit was ended from outside"
 	if len(end) > 0 {
 		last := end[len(end)-1]
 		var report contract.AuditReport
 		if decode(last.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &report) {
-			view.State, view.Detail, view.Report, view.Verdict = auditDone, "", &report, report.Verdict()
+			view.State, view.Detail, view.Report, view.Verdict = contract.AuditDone, "", &report, report.Verdict()
 		} else if failure := last.GetWorkflowExecutionFailedEventAttributes().GetFailure(); failure != nil {
 			for failure.GetCause() != nil {
 				failure = failure.GetCause()

@@ -21,7 +21,7 @@ func TestStartAudit(t *testing.T) {
 	f := &fake{}
 	r := do(t, newGateway(f), "POST", auditPath, `{"actor": "mara"}`)
 	require.Equal(t, 202, r.StatusCode)
-	require.Equal(t, contract.AuditView{Operation: "charge_card", Run: "run-1", State: auditRunning}, decodeBody[contract.AuditView](t, r))
+	require.Equal(t, contract.AuditView{Operation: "charge_card", Run: "run-1", State: contract.AuditRunning}, decodeBody[contract.AuditView](t, r))
 	require.Equal(t, "audit/charge_card", f.started[0].ID)
 	require.Equal(t, enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, f.started[0].WorkflowIDConflictPolicy)
 	require.Equal(t, "mara", f.audits[0].Actor)
@@ -47,9 +47,9 @@ func TestReadAudit(t *testing.T) {
 		verdict string
 		detail  string
 	}{
-		"running": {enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, done, auditRunning, "", ""},
-		"done":    {enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, done, auditDone, contract.AuditUnknown, ""},
-		"failed":  {enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, failed, auditFailed, "", "list the tasks: away"},
+		"running": {enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, done, contract.AuditRunning, "", ""},
+		"done":    {enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, done, contract.AuditDone, contract.AuditUnknown, ""},
+		"failed":  {enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, failed, contract.AuditFailed, "", "list the tasks: away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{histories: map[string][]*historypb.HistoryEvent{"audit/charge_card": c.history.events}}

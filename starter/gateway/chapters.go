@@ -66,9 +66,13 @@ func (s *story) signal(a *historypb.WorkflowExecutionSignaledEventAttributes, at
 		}
 	case contract.StopSignal:
 		var stop contract.Stop
-		if decode(a.GetInput(), &stop) && !slices.Contains(s.stops, stop.Attempt) {
-			s.stops = append(s.stops, stop.Attempt)
-			s.add(at, "stop_requested", stop.Attempt, s.budget(), "the operation is frozen: "+stop.Reason)
+		if decode(a.GetInput(), &stop) && !slices.Contains(s.stops, stop) {
+			s.stops = append(s.stops, stop)
+			why := "the operation is frozen: " + stop.Reason
+			if stop.Reason == string(admission.Standby) {
+				why = "it stands by for a place that it may not take any more: the budget decides anew"
+			}
+			s.add(at, "stop_requested", stop.Attempt, s.budget(), why)
 		}
 	case contract.UnknownSignal:
 		s.add(at, "unknown", s.lastNumber(), "", "only evidence or a person can tell what happened")

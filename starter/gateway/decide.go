@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	historypb "go.temporal.io/api/history/v1"
+	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/sdk/temporal"
 
 	"headgate/contract"
@@ -40,20 +41,23 @@ func decide[D decision, R any](ctx context.Context, g *Gateway, o order[D], done
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &failure) && failure.Type() == contract.StaleError:
-		refusal = refuse("stale_version", "%s; read the task again and decide on what it shows now", failure.Message())
-	case errors.As(err, &failure) && failure.Type() == contract.ReusedError:
-		refusal = refuse("decision_reused", "%s", failure.Message())
-	case errors.As(err, &failure) && failure.Type() == updateLost:
-		refusal = refuse("stale_version", "the workflow ended before it took the decision; read the task again")
-	case errors.As(err, &failure) && failure.Type() == contract.InvalidError:
-		return refuse("invalid_request", "%s", failure.Message())
-	case errors.As(err, &failure) && failure.Type() == contract.RightsError:
-		return about(o.view, refuse("not_allowed", "%s", failure.Message()))
-	case errors.As(err, &failure) && failure.Type() == contract.ChangedError:
-		return about(o.view, refuse("approval_mismatch", "%s; nothing has changed. Read the task again, and decide on what it shows", failure.Message()))
 	case errors.As(err, &failure):
-		return about(o.view, refuse("resolution_refused", "%s", firstLine(failure.Message())))
+		switch failure.Type() {
+		case contract.StaleError:
+			refusal = refuse("stale_version", "%s; read the task again and decide on what it shows now", failure.Message())
+		case contract.ReusedError:
+			refusal = refuse("decision_reused", "%s", failure.Message())
+		case updateLost:
+			refusal = refuse("stale_version", "the workflow ended before it took the decision; read the task again")
+		case contract.InvalidError:
+			return refuse("invalid_request", "%s", failure.Message())
+		case contract.RightsError:
+			return about(o.view, refuse("not_allowed", "%s", failure.Message()))
+		case contract.ChangedError:
+			return about(o.view, refuse("approval_mismatch", "%s; nothing has changed. Read the task again, and decide on what it shows", failure.Message()))
+		default:
+			return about(o.view, refuse("resolution_refused", "%s", firstLine(failure.Message())))
+		}
 	case notFound(err):
 		refusal = refuse(o.none, "the task is %s: nothing waits for this decision", o.view.Phase)
 	default:
@@ -82,20 +86,31 @@ func updateID(name string, word any) string {
 	return name + "-" + hex.EncodeToString(sum[:])
 }
 
-// taken finds a decision and its answer among events.
+// taken finds a decision that was carried out, and its answer, among events.
 func taken[D decision, R any](events []*historypb.HistoryEvent, update, id string) (word D, answer R, found bool) {
-	var accepted int64
+	became := outcomes(events)
 	for _, e := range events {
-		if a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); a != nil && !found {
-			var seen D
-			input := a.GetAcceptedRequest().GetInput()
-			if input.GetName() == update && decode(input.GetArgs(), &seen) && seen.DecisionID() == id {
-				word, accepted, found = seen, e.GetEventId(), true
-			}
+		var seen D
+		input := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
+		if input.GetName() != update || !decode(input.GetArgs(), &seen) || seen.DecisionID() != id {
+			continue
 		}
-		if a := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); a != nil && found && a.GetAcceptedEventId() == accepted {
-			decode(a.GetOutcome().GetSuccess(), &answer)
+		if done := became[e.GetEventId()].GetSuccess(); done != nil {
+			decode(done, &answer)
+			return seen, answer, true
 		}
 	}
-	return word, answer, found
+	return word, answer, false
+}
+
+// outcomes tell what became of updates, by the event that accepted each. Of two
+// that were accepted at once the second may still be refused.
+func outcomes(events []*historypb.HistoryEvent) map[int64]*updatepb.Outcome {
+	all := map[int64]*updatepb.Outcome{}
+	for _, e := range events {
+		if done := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); done != nil {
+			all[done.GetAcceptedEventId()] = done.GetOutcome()
+		}
+	}
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	updatepb "go.temporal.io/api/update/v1"
@@ -17,12 +18,16 @@ import (
 
 // answer completes the last update of a script.
 func (s *script) answer(v any) {
+	s.became(&updatepb.Outcome{Value: &updatepb.Outcome_Success{Success: payloads(v)}})
+}
+
+func (s *script) became(outcome *updatepb.Outcome) {
 	accepted := s.last().GetEventId()
 	s.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED, func(e *historypb.HistoryEvent) {
 		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionUpdateCompletedEventAttributes{
 			WorkflowExecutionUpdateCompletedEventAttributes: &historypb.WorkflowExecutionUpdateCompletedEventAttributes{
 				AcceptedEventId: accepted,
-				Outcome:         &updatepb.Outcome{Value: &updatepb.Outcome_Success{Success: payloads(v)}}}}
+				Outcome:         outcome}}
 	})
 }
 
@@ -67,6 +72,35 @@ func TestDecisionsAreMadeOnce(t *testing.T) {
 			assert.NotEmpty(t, p.NextAction)
 		})
 	}
+}
+
+// Of two decisions that were accepted at once the second is refused by the
+// handler: it is not taken for one that was carried out, and no story tells it.
+func TestADecisionThatLostIsNone(t *testing.T) {
+	task, child := &script{}, &script{}
+	task.start(acmeInput())
+	task.reconcile(1)
+	child.resolution(contract.Resolution{ID: "d-1", Actor: "mara", Outcome: "happened", Evidence: "seen", Version: 2})
+	child.answer(contract.ResolveReply{Verdict: contract.VerdictHappened, Version: 3})
+	child.resolution(contract.Resolution{ID: "d-2", Actor: "tom", Outcome: "failed", Evidence: "told", Version: 2})
+	child.became(&updatepb.Outcome{Value: &updatepb.Outcome_Failure{Failure: &failurepb.Failure{Message: "it is decided"}}})
+	task.succeed(contract.TaskResult{Phase: contract.PhaseSucceeded, Attempts: 1})
+	f := &fake{histories: map[string][]*historypb.HistoryEvent{"task/acme/inv-42": task.events, "reconcile/acme/inv-42/1": child.events},
+		update: func(client.UpdateWorkflowOptions) (any, error) {
+			return nil, temporal.NewNonRetryableApplicationError("it is decided", contract.StaleError, nil)
+		}}
+	f.put(closedTask(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED))
+	r := do(t, newGateway(f), "POST", "/v1/tasks/acme/inv-42/resolve", `{"id": "d-2", "actor": "tom", "outcome": "failed", "evidence": "told", "version": 2}`)
+	require.Equal(t, 409, r.StatusCode)
+	assert.Equal(t, "stale_version", decodeBody[contract.Problem](t, r).Reason)
+	x := decodeBody[contract.Explanation](t, do(t, newGateway(f), "GET", "/v1/tasks/acme/inv-42/explain", ""))
+	var people []string
+	for _, e := range x.Events {
+		if e.Name == "resolution" {
+			people = append(people, e.Actor)
+		}
+	}
+	assert.Equal(t, []string{"mara"}, people)
 }
 
 // Whatever is refused says what the client does next.

@@ -97,7 +97,7 @@ func because(phase contract.Phase, reason, detail string) string {
 // Its start and its verdict are told by the task.
 func reconcileEvents(n int, events []*historypb.HistoryEvent) []contract.Event {
 	s := &story{}
-	probes := map[int64]bool{}
+	probes, became := map[int64]bool{}, outcomes(events)
 	for _, e := range events {
 		at := e.GetEventTime().AsTime()
 		switch e.GetEventType() {
@@ -124,7 +124,7 @@ func reconcileEvents(n int, events []*historypb.HistoryEvent) []contract.Event {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 			request := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
 			var word contract.Resolution
-			if request.GetInput().GetName() == contract.ResolveUpdate && decode(request.GetInput().GetArgs(), &word) {
+			if became[e.GetEventId()].GetFailure() == nil && request.GetInput().GetName() == contract.ResolveUpdate && decode(request.GetInput().GetArgs(), &word) {
 				s.add(at, "resolution", n, word.Actor, fmt.Sprintf("%s, seen at version %d: %s", word.Outcome, word.Version, word.Evidence))
 			}
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:

@@ -35,10 +35,8 @@ func (g *Gateway) explain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.past == nil {
-		if s.past, err = g.story(ctx, contract.TaskID(tenant, key), runOf(s)); err != nil {
-			return upstream("temporal_unavailable", err)
-		}
+	if err := g.readPast(ctx, s); err != nil {
+		return upstream("temporal_unavailable", err)
 	}
 	if effect := pendingEffect(s.task); effect != nil {
 		s.past.withBeat(beatOf(effect)) // so that an attempt that goes on is told too
@@ -48,11 +46,6 @@ func (g *Gateway) explain(w http.ResponseWriter, r *http.Request) error {
 		return upstream("temporal_unavailable", err)
 	}
 	return reply(w, http.StatusOK, contract.Explanation{Task: view, Events: events, Sentence: sentence(view, s.past)})
-}
-
-func runOf(s *sighting) string {
-	_, run := s.run()
-	return run
 }
 
 // timeline merges a task's own events with those of its reconciliations.

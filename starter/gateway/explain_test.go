@@ -293,3 +293,33 @@ func TestExplainOfNothing(t *testing.T) {
 	r := do(t, newGateway(&fake{}), "GET", "/v1/tasks/acme/inv-42/explain", "")
 	assert.Equal(t, 404, r.StatusCode)
 }
+
+// What was ended from outside while in doubt is counted no longer, and may be sent
+// again by whoever has asked the provider: one advice, not two.
+func TestOneAdviceForADoubt(t *testing.T) {
+	past := &story{input: contract.TaskInput{Operation: "charge_card", Pinned: &contract.Operation{Doubts: true}}}
+	open := sentence(contract.TaskView{Phase: contract.PhaseUnknown}, past)
+	assert.Contains(t, open, "do not send it again under another key")
+	closed := sentence(contract.TaskView{Phase: contract.PhaseUnknown, Ended: &start}, past)
+	assert.Contains(t, closed, "only if it did not happen, send it again with a new key")
+	assert.NotContains(t, closed, "another key")
+}
+
+// One that stands by is called back for other reasons than a freeze, and the same
+// attempt more than once, each time about another lease. What is resent is told once.
+func TestStopsAreTold(t *testing.T) {
+	s := &script{}
+	s.start(acmeInput())
+	for _, stop := range []contract.Stop{
+		{Attempt: 1, Lease: "l2", Reason: "standby"}, {Attempt: 1, Lease: "l2", Reason: "standby"},
+		{Attempt: 1, Lease: "l4", Reason: "charged twice"},
+	} {
+		s.signal(contract.StopSignal, stop)
+	}
+	var told []string
+	for _, e := range tell(s.events).events[1:] {
+		told = append(told, e.Name+": "+e.Detail)
+	}
+	assert.Equal(t, []string{"stop_requested: it stands by for a place that it may not take any more: the budget decides anew",
+		"stop_requested: the operation is frozen: charged twice"}, told)
+}

@@ -1,14 +1,11 @@
 package gateway
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
 	"net/http"
 
-	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
+	"headgate/config"
 	"headgate/contract"
 )
 
@@ -30,10 +27,7 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 		return err
 	}
 	order := contract.FreezeRequest{Operation: op.Name, Frozen: frozen}
-	body, err := readBody(w, r, maxOrder)
-	if err == nil && body != nil {
-		err = decodeStrict(body, map[string]any{"reason": &order.Reason, "actor": &order.Actor})
-	}
+	err = readOrder(w, r, map[string]any{"reason": &order.Reason, "actor": &order.Actor})
 	if err == nil {
 		err = checkWords(&order.Actor, order.Reason)
 	}
@@ -43,16 +37,12 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 	if frozen && order.Reason == "" {
 		return refuse("invalid_request", "reason is required: those who wait want to know why")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
-	defer cancel()
+	if err := g.may(order.Actor, config.RightPause); err != nil {
+		return err
+	}
 	var done contract.FreezeReply
-	err = g.update(ctx, contract.BudgetID(g.budget), contract.FreezeUpdate, rand.Text(), order, &done)
-	var refused *temporal.ApplicationError
-	switch {
-	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:
-		return refuse("invalid_request", "%s", refused.Message())
-	case err != nil:
-		return upstream("budget_unavailable", err)
+	if err := g.orderBudget(r.Context(), contract.FreezeUpdate, order, &done); err != nil {
+		return err
 	}
 	g.log.Info("operation order", zap.String("operation", done.Operation), zap.Bool("frozen", done.Freeze != nil),
 		zap.Int("stopping", done.Stopping), zap.String("actor", order.Actor))

@@ -187,7 +187,8 @@ func filterOf(query url.Values) (filter, error) {
 // query is the filter in the language of Temporal's index. It finds rather too
 // much than too little: the index knows only what the workflow itself has noted.
 // It notes a lease that came with the start, doubt and refusal; accepted may stand
-// for leased, claimed and dispatched, and nothing is noted at first for a task that was started without the gateway.
+// for leased, claimed and dispatched, and nothing is noted at first for a task
+// that was started without the gateway.
 func (f filter) query() string {
 	terms := []string{"WorkflowType = " + quote(contract.TaskWorkflow)}
 	add := func(attribute, value string) {

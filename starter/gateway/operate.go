@@ -29,10 +29,7 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var actor, reason string
-	body, err := readBody(w, r, maxOrder)
-	if err == nil && body != nil {
-		err = decodeStrict(body, map[string]any{"actor": &actor, "reason": &reason})
-	}
+	err = readOrder(w, r, map[string]any{"actor": &actor, "reason": &reason})
 	if err == nil {
 		err = checkWords(&actor, reason)
 	}
@@ -61,6 +58,15 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 	g.log.Info("cancel requested", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", actor))
 	view.CancelRequested = true
 	return reply(w, http.StatusAccepted, view)
+}
+
+// readOrder reads an order's body into the named fields; it may be empty.
+func readOrder(w http.ResponseWriter, r *http.Request, fields map[string]any) error {
+	body, err := readBody(w, r, maxOrder)
+	if err != nil || body == nil {
+		return err
+	}
+	return decodeStrict(body, fields)
 }
 
 // checkWords bounds what an order says about itself, and names its actor.
@@ -98,14 +104,8 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 	if err := contract.CheckName("tenant", order.Tenant); err != nil {
 		return refuse("invalid_name", "%v", err)
 	}
-	body, err := readBody(w, r, maxOrder)
-	if err != nil {
+	if err := readOrder(w, r, fields); err != nil {
 		return err
-	}
-	if body != nil {
-		if err := decodeStrict(body, fields); err != nil {
-			return err
-		}
 	}
 	pausing := fields["dispatch"] != nil
 	switch {
@@ -120,10 +120,19 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 	if err := g.mayDecide(order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
-	defer cancel()
 	var done contract.PauseRequest
-	err = g.update(ctx, contract.BudgetID(g.budget), contract.PauseUpdate, rand.Text(), *order, &done)
+	if err := g.orderBudget(r.Context(), contract.PauseUpdate, *order, &done); err != nil {
+		return err
+	}
+	g.log.Info("tenant order", zap.String("tenant", done.Tenant), zap.Bool("dispatch", done.Dispatch), zap.Bool("admission", done.Admission))
+	return reply(w, http.StatusOK, done)
+}
+
+// orderBudget gives the budget an order and reads its answer into done.
+func (g *Gateway) orderBudget(ctx context.Context, update string, order, done any) error {
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	err := g.update(ctx, contract.BudgetID(g.budget), update, rand.Text(), order, done)
 	var refused *temporal.ApplicationError
 	switch {
 	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:
@@ -131,6 +140,5 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 	case err != nil:
 		return upstream("budget_unavailable", err)
 	}
-	g.log.Info("tenant order", zap.String("tenant", done.Tenant), zap.Bool("dispatch", done.Dispatch), zap.Bool("admission", done.Admission))
-	return reply(w, http.StatusOK, done)
+	return nil
 }

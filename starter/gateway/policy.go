@@ -3,15 +3,12 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 
 	"headgate/admission"
@@ -81,7 +78,7 @@ func (g *Gateway) pastPolicy(ctx context.Context) (admission.Policy, error) {
 
 func policyOf(events []*historypb.HistoryEvent) admission.Policy {
 	var policy admission.Policy
-	asked := map[int64]admission.Policy{} // by the event that accepted it
+	became := outcomes(events)
 	for _, e := range events {
 		switch e.GetEventType() {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
@@ -92,13 +89,8 @@ func policyOf(events []*historypb.HistoryEvent) admission.Policy {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 			var in contract.ConfigureRequest
 			input := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
-			if input.GetName() == contract.ConfigureUpdate && decode(input.GetArgs(), &in) {
-				asked[e.GetEventId()] = in.Policy.Normalize()
-			}
-		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:
-			done := e.GetWorkflowExecutionUpdateCompletedEventAttributes()
-			if p, ok := asked[done.GetAcceptedEventId()]; ok && done.GetOutcome().GetSuccess() != nil {
-				policy = p
+			if input.GetName() == contract.ConfigureUpdate && became[e.GetEventId()].GetSuccess() != nil && decode(input.GetArgs(), &in) {
+				policy = in.Policy.Normalize()
 			}
 		}
 	}
@@ -144,15 +136,8 @@ func (g *Gateway) Configure(ctx context.Context, order contract.ConfigureRequest
 	if err := order.Policy.Validate(); err != nil {
 		return done, refuse("invalid_request", "%v", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
-	defer cancel()
-	err := g.update(ctx, contract.BudgetID(g.budget), contract.ConfigureUpdate, rand.Text(), order, &done)
-	var refused *temporal.ApplicationError
-	switch {
-	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:
-		return done, refuse("invalid_request", "%s", refused.Message())
-	case err != nil:
-		return done, upstream("budget_unavailable", err)
+	if err := g.orderBudget(ctx, contract.ConfigureUpdate, order, &done); err != nil {
+		return done, err
 	}
 	g.log.Info("budget configured", zap.String("actor", order.Actor), zap.String("before", done.Before), zap.String("after", done.After))
 	return done, nil

@@ -128,14 +128,23 @@ func (g *Gateway) fill(ctx context.Context, s *sighting) error {
 			s.child = described
 		}
 	}
-	if s.past == nil && needsPast(s) {
-		id, run := s.run()
-		past, err := g.story(ctx, id, run)
-		if err != nil {
-			return err
-		}
-		s.past = past
+	if needsPast(s) {
+		return g.readPast(ctx, s)
 	}
+	return nil
+}
+
+// readPast reads the story of a task.
+func (g *Gateway) readPast(ctx context.Context, s *sighting) error {
+	if s.past != nil {
+		return nil
+	}
+	id, run := s.run()
+	events, err := g.history(ctx, id, run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	if err != nil {
+		return err
+	}
+	s.past = tell(events)
 	return nil
 }
 
@@ -152,24 +161,13 @@ func (g *Gateway) history(ctx context.Context, workflow, run string, filter enum
 	return events, nil
 }
 
-func (g *Gateway) story(ctx context.Context, workflow, run string) (*story, error) {
-	events, err := g.history(ctx, workflow, run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	if err != nil {
-		return nil, err
-	}
-	return tell(events), nil
-}
-
 // sameRequest tells whether a request is the one that a task was made from. A
 // task that was started without the gateway has no hash in its memo: it is what
 // its worker computed, or what its start input gives by the same rules.
 func (g *Gateway) sameRequest(ctx context.Context, in contract.TaskInput, known *sighting) (first string, same bool, err error) {
 	if first = known.hash(); first == "" {
-		id, run := known.run()
-		if known.past == nil {
-			if known.past, err = g.story(ctx, id, run); err != nil {
-				return "", false, upstream("temporal_unavailable", err)
-			}
+		if err := g.readPast(ctx, known); err != nil {
+			return "", false, upstream("temporal_unavailable", err)
 		}
 		if first = known.past.input.Hash; known.past.input.Pinned == nil || first == "" {
 			first = hashOf(known.past.input)

@@ -51,13 +51,8 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request) error {
 
 // reconciliations reads the events of all reconciliations of a task.
 func (g *Gateway) reconciliations(ctx context.Context, s *sighting) ([]*historypb.HistoryEvent, error) {
-	if s.past == nil {
-		id, run := s.run()
-		past, err := g.story(ctx, id, run)
-		if err != nil {
-			return nil, err
-		}
-		s.past = past
+	if err := g.readPast(ctx, s); err != nil {
+		return nil, err
 	}
 	var all []*historypb.HistoryEvent
 	for _, child := range slices.Backward(s.past.reconcile) {

@@ -24,22 +24,28 @@ func TestRights(t *testing.T) {
 	resolve := func(actor string) string {
 		return `{"actor": "` + actor + `", "outcome": "happened", "evidence": "seen", "version": 3}`
 	}
-	pause := func(actor string) string { return `{"actor": "` + actor + `"}` }
+	pause := func(actor string) string { return `{"actor": "` + actor + `", "reason": "to look"}` }
 	for _, row := range []struct {
+		method  string
 		path    string
 		body    func(string) string
 		allowed []string
 	}{
-		{"/v1/tasks/acme/inv-42/approve", approve, []string{"mara"}},
-		{"/v1/tasks/acme/inv-42/decline", approve, []string{"mara"}},
-		{"/v1/tasks/acme/inv-42/resolve", resolve, []string{"tom"}},
-		{"/v1/tenants/acme/pause", pause, []string{"ops"}},
-		{"/v1/tenants/acme/resume", pause, []string{"ops"}},
+		{"POST", "/v1/tasks/acme/inv-42/approve", approve, []string{"mara"}},
+		{"POST", "/v1/tasks/acme/inv-42/decline", approve, []string{"mara"}},
+		{"POST", "/v1/tasks/acme/inv-42/resolve", resolve, []string{"tom"}},
+		{"POST", "/v1/tenants/acme/pause", pause, []string{"ops"}},
+		{"POST", "/v1/tenants/acme/resume", pause, []string{"ops"}},
+		{"PUT", "/v1/operations/charge_card/freeze", pause, []string{"ops", "acme"}},
+		{"PUT", "/v1/operations/charge_card/unfreeze", pause, []string{"ops", "acme"}},
 	} {
 		for _, actor := range []string{"mara", "tom", "ops", "acme", "billing-1", "nobody"} {
 			f := &fake{update: func(o client.UpdateWorkflowOptions) (any, error) {
-				if o.UpdateName == contract.PauseUpdate {
+				switch o.UpdateName {
+				case contract.PauseUpdate:
 					return o.Args[0], nil
+				case contract.FreezeUpdate:
+					return contract.FreezeReply{Operation: "charge_card"}, nil
 				}
 				return contract.ApprovalReply{Outcome: "done", Version: 2}, nil
 			}}
@@ -48,7 +54,7 @@ func TestRights(t *testing.T) {
 			task.WorkflowExecutionInfo.SearchAttributes.IndexedFields[contract.AgentAttribute] = payload("billing-1")
 			f.put(task)
 			g := New(Options{Client: f, Operations: operations{}, People: people, Now: func() time.Time { return start }})
-			r := do(t, g, "POST", row.path, row.body(actor))
+			r := do(t, g, row.method, row.path, row.body(actor))
 			if slices.Contains(row.allowed, actor) {
 				require.Equal(t, 200, r.StatusCode, "%s %s", row.path, actor)
 				continue

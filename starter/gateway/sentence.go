@@ -28,7 +28,7 @@ func sentence(v contract.TaskView, past *story) string {
 	case contract.PhaseCancelled:
 		return "It was CANCELLED before it had an effect: " + reasonText(v) + "."
 	case contract.PhaseUnknown:
-		return unknownSentence(v) + heldText(past)
+		return unknownSentence(v, past)
 	case contract.PhaseReconciling:
 		return fmt.Sprintf("It is being RECONCILED: the outcome of attempt %d is not known (%s), and %s; it is not sent again before that is settled.",
 			v.Attempts, reasonText(v), probesText(v.Reconciliation)) + heldText(past)
@@ -76,7 +76,7 @@ func succeededSentence(v contract.TaskView) string {
 	return text + ";"
 }
 
-func unknownSentence(v contract.TaskView) string {
+func unknownSentence(v contract.TaskView, past *story) string {
 	if v.Ended != nil {
 		return "Its outcome is UNKNOWN for good: " + reasonText(v) + ". Ask the provider; only if it did not happen, send it again with a new key."
 	}
@@ -84,10 +84,10 @@ func unknownSentence(v contract.TaskView) string {
 	if v.Reconciliation != nil {
 		text += fmt.Sprintf(", %s; a person must say what happened (headgate resolve, version %d)", probesText(v.Reconciliation), v.Reconciliation.Version)
 	}
-	return text + "."
+	return text + "." + heldText(past)
 }
 
-// heldText says what a task in doubt holds, and what is safe to do.
+// heldText says what an open task in doubt holds, and what is safe to do.
 func heldText(past *story) string {
 	if past == nil || past.input.Pinned == nil || !past.input.Pinned.Doubts {
 		return ""

@@ -27,7 +27,7 @@ type story struct {
 	leases       []string  // told already: decisions are resent
 	returned     int       // leases that came back
 	refusals     []admission.Reason
-	stops        []int // attempts that were asked to stop, told already
+	stops        []contract.Stop // told already: they are resent
 }
 
 // attempt is one effect activity.
@@ -90,7 +90,11 @@ func (s *story) add(at time.Time, name string, n int, actor, detail string) {
 // tell reads a task's history.
 func tell(events []*historypb.HistoryEvent) *story {
 	s := &story{length: int64(len(events))}
+	became := outcomes(events)
 	for _, e := range events {
+		if became[e.GetEventId()].GetFailure() != nil {
+			continue // an update that was refused after all
+		}
 		s.read(e, e.GetEventTime().AsTime())
 	}
 	return s

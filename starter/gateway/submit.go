@@ -40,7 +40,6 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 	if wrong != nil {
 		return rejected(resolveProblem(wrong))
 	}
-
 	in.Payload, in.Pinned = resolved.Payload, resolved.Operation
 	if in.Intent != "" && in.Pinned.Intent.Same != contract.SameAllow {
 		earlier, err := g.meet(r.Context(), in)
@@ -54,7 +53,7 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 
 	// 4. The budget decides, or has just decided about another one like it. From
 	// here on the request is carried to its end, even if the client leaves: a
-	// ticket is either used or handed back.
+	// ticket is used, handed back or left to lapse.
 	request := in.AdmissionRequest(*resolved.Operation, in.Hash, 1, nil)
 	if verdict, told := g.memory.recall(g.now(), request); told {
 		return rejected(verdictProblem(verdict))

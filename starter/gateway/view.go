@@ -82,7 +82,7 @@ func indexView(s *sighting) contract.TaskView {
 //	last beat claimed                             claimed
 //	last beat dispatching or responded            dispatched
 //	reconciliation open                           reconciling or unknown, as its memo says
-//	a question to a person is open        accepted, waiting on approval
+//	a question to a person is open                accepted, waiting on approval
 //	an end that no worker has noticed             the phase before it
 //	otherwise                                     accepted
 func openView(v *contract.TaskView, s *sighting) {

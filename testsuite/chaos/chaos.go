@@ -32,7 +32,7 @@ const (
 )
 
 // ClassifyWithin is how long after its worker's death an attempt may take to be
-// classified while a control worker and Temporal live.
+// classified while every control worker and Temporal live.
 const ClassifyWithin = heartbeat + 2*time.Second
 
 // ErrViolated tells that a run broke a promise.
@@ -48,7 +48,7 @@ type Options struct {
 	Limit    time.Duration // of the whole run: 15m
 	Dir      string        // parent of the world's folder; empty: the system's own
 	Keep     bool          // leave data and logs behind
-	Progress io.Writer     // a line at a time
+	Progress io.Writer     // a line at a time; nil: nowhere
 }
 
 // Validate fills in the zero values and refuses what cannot be played.
@@ -97,6 +97,9 @@ type run struct {
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	if err := o.Validate(); err != nil {
 		return report, err
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("chaos: the time of %s is over", o.Limit))
 	defer cancel()
@@ -179,9 +182,9 @@ func (r *run) arm(ctx context.Context) error {
 }
 
 func (r *run) say(format string, args ...any) {
-	if r.o.Progress != nil {
-		fmt.Fprintf(r.o.Progress, "%5.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
-	}
+	r.mu.Lock() // strikes overlap
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.o.Progress, "%5.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // fault notes what went wrong beside the tasks.

@@ -52,11 +52,11 @@ func (r *run) hit(ctx context.Context, p *drill.Process, s Strike) {
 	r.fault(p.Lost())
 	r.say("%s for %s", s.kind(), s.For)
 	down := outage{process: p.Name, from: time.Now()}
+	serve := p.Continue
 	if s.Stop {
-		if err := p.Pause(ctx); err != nil {
-			r.fault(err)
-		}
+		r.fault(p.Pause(ctx))
 	} else {
+		serve = func() error { return r.restart(ctx, p) }
 		pid := p.PID()
 		p.Kill()
 		if slices.Contains(r.Workers, p) {
@@ -66,11 +66,7 @@ func (r *run) hit(ctx context.Context, p *drill.Process, s Strike) {
 		}
 	}
 	after(ctx, s.For)
-	err := p.Continue
-	if !s.Stop {
-		err = func() error { return r.restart(ctx, p) }
-	}
-	r.fault(err())
+	r.fault(serve())
 	down.to = time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,26 +129,15 @@ func (r *run) waitAccepted(ctx context.Context, n int) error {
 	}
 }
 
-// disturbed tells whether Temporal, or every control worker at once, did not
-// serve at some moment between two times.
+// disturbed tells whether Temporal or a control worker did not serve at some
+// moment between two times. One control worker of two is enough: work that was
+// given to it when it died waits for its own time-out.
 func (r *run) disturbed(from, to time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var controls []outage
-	for _, o := range r.outages {
-		if o.to.Before(from) || o.from.After(to) {
-			continue
-		}
-		if o.process == r.Server.Name {
-			return true
-		}
-		if strings.HasPrefix(o.process, "control") {
-			controls = append(controls, o)
-		}
-	}
-	// Each of two down at some moment is near enough to both: work that was given
-	// to one when it died waits for its own time-out.
-	return len(controls) > 0
+	return slices.ContainsFunc(r.outages, func(o outage) bool {
+		return !o.to.Before(from) && !o.from.After(to) && (o.process == r.Server.Name || strings.HasPrefix(o.process, "control"))
+	})
 }
 
 // after waits for a time of the plan.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"headgate/admission"
 	"headgate/contract"
@@ -32,21 +31,15 @@ func capacityCases() []Case {
 		{
 			ID: "P24", Title: "everything restarted under a leased task that no worker has taken: it can be cancelled",
 			Play: func(ctx context.Context, s *Scene) error {
-				for _, w := range s.Workers {
-					w.Kill()
-				}
+				killAll(s.Workers...)
 				for _, key := range []string{"leased", "queued"} { // the tenant may run one at a time
 					if err := s.Submit(ctx, key, "charge"); err != nil {
 						return err
 					}
 				}
-				for _, p := range []*Process{s.Gateway, s.Control, s.Server} {
-					p.Kill()
-				}
-				for _, p := range []*Process{s.Server, s.Control, s.Gateway} {
-					if err := p.Start(ctx); err != nil {
-						return err
-					}
+				killAll(s.Gateway, s.Control, s.Server)
+				if err := startAll(ctx, s.Server, s.Control, s.Gateway); err != nil {
+					return err
 				}
 				for _, key := range []string{"queued", "leased"} {
 					if err := s.cancelled(ctx, key); err != nil {
@@ -72,9 +65,7 @@ func leaseWithoutWorker(ctx context.Context, s *Scene) error {
 	err := s.HoldBeat(proxy.After, "before", admission.StepClaimed).Catch(ctx,
 		func(ctx context.Context) error { return s.Submit(ctx, "before", "charge_once") },
 		func(*Process, *proxy.Point) error {
-			for _, w := range s.Workers {
-				w.Kill()
-			}
+			killAll(s.Workers...)
 			return nil
 		})
 	if err != nil {
@@ -105,10 +96,8 @@ func leaseWithoutWorker(ctx context.Context, s *Scene) error {
 	if slices.ContainsFunc(story.Events, func(e contract.Event) bool { return e.Name == "leased" }) {
 		return errors.New("after the lease's time: another task has it, and its holder lives")
 	}
-	for _, w := range s.Workers {
-		if err := w.Start(ctx); err != nil {
-			return err
-		}
+	if err := startAll(ctx, s.Workers...); err != nil {
+		return err
 	}
 	for _, key := range []string{"first", "second"} {
 		if err := s.Until(ctx, key, contract.PhaseSucceeded); err != nil {
@@ -167,13 +156,7 @@ func moreLeasesThanSlots(ctx context.Context, s *Scene) error {
 
 // decidedAtOnce lets two people answer while the provider has a look-up in hand.
 func decidedAtOnce(ctx context.Context, s *Scene) error {
-	if err := s.Fault(ctx, "k", provider.Fault{On: provider.OnLookup, Kind: provider.Hang}); err != nil {
-		return err
-	}
-	if err := killInFlight(ctx, s, "k", "charge_lookup", provider.Hang, contract.PhaseReconciling); err != nil {
-		return err
-	}
-	if err := s.Seen(ctx, "k", provider.Counts{Lookups: 1}); err != nil {
+	if err := lookupInHand(ctx, s); err != nil {
 		return err
 	}
 	seen, err := s.look(ctx, s.trace(s.Tenant, "k"))
@@ -210,18 +193,5 @@ func decidedAtOnce(ctx context.Context, s *Scene) error {
 		return err
 	}
 	_, err = s.Provider.Release(ctx, "*") // the look-up's answer comes to nobody
-	return err
-}
-
-// SubmitBy is Submit of work of low priority with a deadline.
-func (s *Scene) SubmitBy(ctx context.Context, key, operation string, deadline time.Time) error {
-	answer, err := s.Door.Submit(ctx, key, contract.SubmitRequest{Tenant: s.Tenant, Operation: operation, Priority: admission.Low,
-		Deadline: &deadline, Payload: payload(s.Tenant, key, amount)})
-	if err == nil && answer.Status/100 != 2 {
-		err = fmt.Errorf("submit %s/%s: %d %s: %s", s.Tenant, key, answer.Status, answer.Problem.Reason, answer.Problem.Detail)
-	}
-	if err == nil {
-		s.accept(s.trace(s.Tenant, key))
-	}
 	return err
 }

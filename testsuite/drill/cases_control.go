@@ -24,13 +24,9 @@ func ControlCases() []Case {
 			if err := s.reached(ctx, "k", made); err != nil {
 				return err
 			}
-			for _, w := range s.Workers {
-				w.Kill()
-			}
-			for _, w := range s.Workers {
-				if err := w.Start(ctx); err != nil {
-					return err
-				}
+			killAll(s.Workers...)
+			if err := startAll(ctx, s.Workers...); err != nil {
+				return err
 			}
 			return s.Until(ctx, "k", end)
 		}

@@ -95,25 +95,25 @@ func killAtCheckpoint(ctx context.Context, s *Scene, operation string, end contr
 	return s.Until(ctx, "k", end)
 }
 
-// killInProbe makes a doubt, and kills processes while the provider has the
-// look-up in hand.
-func killInProbe(ctx context.Context, s *Scene, victims []*Process) error {
+// lookupInHand makes a doubt, about which the provider has a look-up in hand.
+func lookupInHand(ctx context.Context, s *Scene) error {
 	if err := s.Fault(ctx, "k", provider.Fault{On: provider.OnLookup, Kind: provider.Hang}); err != nil {
 		return err
 	}
 	if err := killInFlight(ctx, s, "k", "charge_lookup", provider.Hang, contract.PhaseReconciling); err != nil {
 		return err
 	}
-	if err := s.Seen(ctx, "k", provider.Counts{Lookups: 1}); err != nil {
+	return s.Seen(ctx, "k", provider.Counts{Lookups: 1})
+}
+
+// killInProbe kills processes while the provider has the look-up in hand.
+func killInProbe(ctx context.Context, s *Scene, victims []*Process) error {
+	if err := lookupInHand(ctx, s); err != nil {
 		return err
 	}
-	for _, p := range victims {
-		p.Kill()
-	}
-	for _, p := range victims {
-		if err := p.Start(ctx); err != nil {
-			return err
-		}
+	killAll(victims...)
+	if err := startAll(ctx, victims...); err != nil {
+		return err
 	}
 	return s.Until(ctx, "k", contract.PhaseSucceeded)
 }

@@ -47,13 +47,9 @@ func oneKey(ctx context.Context, s *Scene) error {
 		return fmt.Errorf("after its end: %w", err)
 	}
 	// 3. After everything was killed and started again.
-	for _, p := range []*Process{s.Gateway, s.Control, s.Server} {
-		p.Kill()
-	}
-	for _, p := range []*Process{s.Server, s.Control, s.Gateway} {
-		if err := p.Start(ctx); err != nil {
-			return err
-		}
+	killAll(s.Gateway, s.Control, s.Server)
+	if err := startAll(ctx, s.Server, s.Control, s.Gateway); err != nil {
+		return err
 	}
 	if err := s.repeats(ctx, "k"); err != nil {
 		return fmt.Errorf("after a restart: %w", err)

@@ -41,7 +41,7 @@ func Upgrade(next string) Case {
 	return Case{
 		ID: "A15", Title: "everything replaced by the next build with tasks in every phase",
 		Play: func(ctx context.Context, s *Scene) error {
-			err := playInEveryPhase(ctx, s, []*Process{s.Control}, func(ctx context.Context) error {
+			err := playInEveryPhase(ctx, s, s.Controls, func(ctx context.Context) error {
 				// 1. Control workers, all before the first new one. 2. Workers of effects.
 				// 3. Gateways, which start tasks in the newest way that they know.
 				for _, p := range slices.Concat(s.Controls, s.Workers, s.Gateways) {
@@ -64,15 +64,6 @@ func Upgrade(next string) Case {
 		},
 		Ends: append(slices.Clone(inEveryPhase), End{Tenant: "other", Keys: []string{"new"}, Phase: contract.PhaseSucceeded, Effects: 1, Requests: exactly(1)}),
 	}
-}
-
-func startAll(ctx context.Context, processes ...*Process) error {
-	for _, p := range processes {
-		if err := p.Start(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // playInEveryPhase names its tasks after the phases that the restart meets them
@@ -125,9 +116,7 @@ func playInEveryPhase(ctx context.Context, s *Scene, victims []*Process, restart
 				return err
 			}
 			// 5. The restart.
-			for _, p := range victims {
-				p.Kill()
-			}
+			killAll(victims...)
 			return nil
 		})
 	if err != nil {

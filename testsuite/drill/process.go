@@ -213,6 +213,22 @@ func (p *Process) heal(ctx context.Context) error {
 	return nil
 }
 
+func killAll(processes ...*Process) {
+	for _, p := range processes {
+		p.Kill()
+	}
+}
+
+// startAll starts one after another.
+func startAll(ctx context.Context, processes ...*Process) error {
+	for _, p := range processes {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Replace makes another program of the process, from its next start on.
 func (p *Process) Replace(program string) {
 	p.mu.Lock()

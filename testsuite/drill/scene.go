@@ -58,17 +58,32 @@ func (s *Scene) Submit(ctx context.Context, key, operation string) error {
 
 // SubmitAs is Submit for another tenant or priority.
 func (s *Scene) SubmitAs(ctx context.Context, tenant, key, operation string, priority admission.Priority) error {
-	answer, err := s.Ask(ctx, tenant, key, operation, priority)
+	return s.submit(ctx, key, contract.SubmitRequest{Tenant: tenant, Operation: operation, Priority: priority})
+}
+
+// SubmitBy is Submit of work of low priority with a deadline.
+func (s *Scene) SubmitBy(ctx context.Context, key, operation string, deadline time.Time) error {
+	return s.submit(ctx, key, contract.SubmitRequest{Tenant: s.Tenant, Operation: operation, Priority: admission.Low, Deadline: &deadline})
+}
+
+func (s *Scene) submit(ctx context.Context, key string, r contract.SubmitRequest) error {
+	answer, err := s.ask(ctx, key, r)
 	if err == nil && answer.Status/100 != 2 {
-		err = fmt.Errorf("submit %s/%s: %d %s: %s", tenant, key, answer.Status, answer.Problem.Reason, answer.Problem.Detail)
+		err = fmt.Errorf("submit %s/%s: %d %s: %s", r.Tenant, key, answer.Status, answer.Problem.Reason, answer.Problem.Detail)
 	}
 	return err
 }
 
 // Ask asks for a task, which may be refused. An error means that no answer came.
 func (s *Scene) Ask(ctx context.Context, tenant, key, operation string, priority admission.Priority) (Answer, error) {
-	t := s.trace(tenant, key)
-	answer, err := s.Door.Submit(ctx, key, contract.SubmitRequest{Tenant: tenant, Operation: operation, Priority: priority, Payload: payload(tenant, key, amount)})
+	return s.ask(ctx, key, contract.SubmitRequest{Tenant: tenant, Operation: operation, Priority: priority})
+}
+
+// ask is Ask of anything; the payload is added.
+func (s *Scene) ask(ctx context.Context, key string, r contract.SubmitRequest) (Answer, error) {
+	t := s.trace(r.Tenant, key)
+	r.Payload = payload(r.Tenant, key, amount)
+	answer, err := s.Door.Submit(ctx, key, r)
 	if err != nil {
 		return answer, err
 	}
