@@ -38,7 +38,7 @@ func (of *inbox) flags(c *cobra.Command) {
 }
 
 // show lists them; none is what it says if there are none.
-func (of *inbox) show(c *cobra.Command, d *door, path, none string, print func(*cobra.Command, []contract.TaskView, time.Time) error) error {
+func (of *inbox) show(c *cobra.Command, d *door, path, none string, table func(*cobra.Command, []contract.TaskView, time.Time) error) error {
 	query := url.Values{}
 	if of.tenant != "" {
 		query.Set("tenant", of.tenant)
@@ -54,7 +54,7 @@ func (of *inbox) show(c *cobra.Command, d *door, path, none string, print func(*
 		_, err := fmt.Fprintln(c.OutOrStdout(), none)
 		return err
 	}
-	if err := print(c, page.Tasks, time.Now()); err != nil {
+	if err := table(c, page.Tasks, time.Now()); err != nil {
 		return err
 	}
 	return more(c.ErrOrStderr(), page)

@@ -68,7 +68,7 @@ func sweepOptions(op contract.Operation) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:              contract.EffectsQueue(op.Type),
 		ScheduleToStartTimeout: noWorkerAfter,
-		StartToCloseTimeout:    6 * time.Hour,
+		StartToCloseTimeout:    6*time.Hour + op.SettleFor().D(), // it waits for that first
 		HeartbeatTimeout:       time.Minute,
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 3},
 		Summary:                "audit " + op.Name,
