@@ -27,7 +27,7 @@ import (
 // drill (A11, A12, A14, A16, A17), or need no process (admission/cases_test.go,
 // admission/testdata/case-*.txt, workflows/budget_cases_test.go).
 func TestAdmissionCases(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	// Ours takes a hundred updates in flight; servers that were not asked take ten.
 	h := newHouse(ctx, t, "--dynamic-config-value", "history.maxInFlightUpdates=10")
@@ -53,7 +53,7 @@ func TestAdmissionCases(t *testing.T) {
 		{"places are handed over in a worker", testHandover},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+			ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 			defer cancel()
 			defer h.mend(ctx, t)
 			require.NoError(t, h.Provider.Reset(ctx))
