@@ -46,6 +46,9 @@ func (e *Effects) Probe(ctx context.Context, in contract.ProbeInput) (contract.E
 }
 
 func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Evidence {
+	if in.Kind == contract.ProbeLookup && in.Probe.Visit != nil {
+		return e.visit(ctx, in)
+	}
 	ask, err := question(in)
 	if err != nil {
 		return inconclusive(err.Error())

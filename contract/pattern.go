@@ -2,9 +2,14 @@ package contract
 
 import (
 	"fmt"
-	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+)
+
+var (
+	hostPort = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+	portEnd  = regexp.MustCompile(`:[0-9]+$`)
 )
 
 var patternMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -27,21 +32,16 @@ func ParseRequestPattern(text string) (RequestPattern, error) {
 	address = strings.TrimSpace(address)
 	scheme, rest, _ := strings.Cut(address, "://")
 	host, path, slash := strings.Cut(rest, "/")
-	u, err := url.Parse(scheme + "://" + host)
 	switch {
-	case err != nil || u.Hostname() == "" || scheme != "http" && scheme != "https" || u.User != nil:
-		return "", fmt.Errorf("%q is not an absolute address: write http://host/path or https://host/path", text)
-	case strings.ContainsAny(host, "*?#{}"):
-		return "", fmt.Errorf("%q leaves the host open: write it out", text)
+	case scheme != "http" && scheme != "https" || !hostPort.MatchString(host):
+		return "", fmt.Errorf("%q is not an absolute address with its host written out: write http://host/path or https://host/path", text)
 	case strings.ContainsAny(path, "# {}"):
 		return "", fmt.Errorf("%q holds a space, a # or a brace: write only what a request has", text)
 	case !slash:
 		return "", fmt.Errorf("%q has no path: write %s/** for all of the host", text, address)
 	}
-	host = strings.ToLower(host)
-	if u.Port() == "80" && scheme == "http" || u.Port() == "443" && scheme == "https" {
-		host = host[:strings.LastIndexByte(host, ':')] // browsers leave it out
-	}
+	// Browsers write it so.
+	host = strings.TrimSuffix(strings.ToLower(host), map[string]string{"http": ":80", "https": ":443"}[scheme])
 	address = scheme + "://" + host + "/" + path
 	if method != "" {
 		address = method + " " + address
@@ -73,6 +73,24 @@ func (p RequestPattern) Match(method, address string) bool {
 	}
 	address, _, _ = strings.Cut(address, "#")
 	return glob(pattern, address)
+}
+
+// Host is the host and port that the pattern names; empty for the zero value.
+func (p RequestPattern) Host() string {
+	_, address, both := strings.Cut(string(p), " ")
+	if !both {
+		address = string(p)
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	switch {
+	case host == "" || portEnd.MatchString(host):
+	case scheme == "https":
+		host += ":443"
+	default:
+		host += ":80"
+	}
+	return host
 }
 
 // glob matches without going back over more than one star: each star of a kind

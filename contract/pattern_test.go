@@ -46,3 +46,18 @@ func TestRequestPatterns(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+func TestRequestPatternHost(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://a.example/**":           "a.example:80",
+		"POST https://a.example/x?y=*":  "a.example:443",
+		"https://a.example:8443/":       "a.example:8443",
+		"POST http://[::1]:70/x":        "[::1]:70",
+		"http://[2001:db8::1]/bookings": "[2001:db8::1]:80",
+	} {
+		p, err := contract.ParseRequestPattern(text)
+		require.NoError(t, err)
+		require.Equal(t, want, p.Host())
+	}
+	require.Empty(t, contract.RequestPattern("").Host())
+}

@@ -14,6 +14,8 @@ type answer struct {
 	body       []byte
 	problem    bool   // the body is application/problem+json
 	retryAfter string // header text
+	html       bool   // the body is a page
+	location   string // header text
 	replayed   bool   // a first answer again
 	begun      bool   // the head has left; body is the rest
 }
@@ -51,6 +53,12 @@ func (a answer) head(w http.ResponseWriter) {
 	h.Set("Content-Type", "application/json")
 	if a.problem {
 		h.Set("Content-Type", "application/problem+json")
+	}
+	if a.html {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+	}
+	if a.location != "" {
+		h.Set("Location", a.location)
 	}
 	if a.retryAfter != "" {
 		h.Set("Retry-After", a.retryAfter)

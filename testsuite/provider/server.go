@@ -214,6 +214,7 @@ func (s *Server) newRoutes() *http.ServeMux {
 	mux.HandleFunc("GET /charges", s.getCharges)
 	mux.HandleFunc("POST /charges/cancel", s.postCancel)
 	mux.HandleFunc("GET /read", s.getRead)
+	s.routeSite(mux)
 	s.routeAdmin(mux)
 	return mux
 }

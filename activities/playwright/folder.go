@@ -1,0 +1,126 @@
+package playwright
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// folder is the temporary folder of one engine. Everything that the engine starts
+// has it as TMPDIR, so that files and processes can be found whoever dies. The
+// lock in it ends with this process, and tells others that the folder is in use.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+const lockName = "lock"
+
+func newFolder(parent string) (*folder, error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("temporary folder of browsers: %w", err)
+	}
+	path, err := os.MkdirTemp(parent, fmt.Sprintf("%d-", os.Getpid()))
+	if err != nil {
+		return nil, fmt.Errorf("temporary folder of a browser: %w", err)
+	}
+	lock, err := hold(filepath.Join(path, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("lock the temporary folder of a browser: %w", err)
+	}
+	return &folder{path, lock}, nil
+}
+
+// hold takes a lock that no living process has.
+func hold(file string) (*os.File, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// remove kills what still runs, then deletes.
+func (f *folder) remove() {
+	killAll(f.path)
+	_ = os.RemoveAll(f.path)
+	_ = f.lock.Close()
+}
+
+// sweepTemp removes the folders whose worker is dead, with what still runs in
+// them, and counts them.
+func sweepTemp(parent string) (removed int) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return 0
+	}
+	for _, entry := range entries {
+		path := filepath.Join(parent, entry.Name())
+		if info, err := entry.Info(); err != nil || !entry.IsDir() || time.Since(info.ModTime()) < time.Second {
+			continue // it may be about to get its lock
+		}
+		lock, err := hold(filepath.Join(path, lockName))
+		if err != nil {
+			continue
+		}
+		(&folder{path, lock}).remove()
+		removed++
+	}
+	return removed
+}
+
+// sweepOld removes the folders that were last written before a time.
+func sweepOld(parent string, before time.Time) (removed int) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return 0
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && entry.IsDir() && info.ModTime().Before(before) {
+			if os.RemoveAll(filepath.Join(parent, entry.Name())) == nil {
+				removed++
+			}
+		}
+	}
+	return removed
+}
+
+// killAll kills every process that was started with the folder as TMPDIR, until
+// there is none: one that is being killed may still start another.
+func killAll(path string) {
+	for range 50 {
+		all := processes(path)
+		if len(all) == 0 {
+			return
+		}
+		for _, pid := range all {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond) // for the kernel to take them away
+	}
+}
+
+// processes are those that have the folder as TMPDIR, dead ones that nobody has
+// waited for left out. Where there is no /proc it finds none.
+func processes(path string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	want := []byte("\x00TMPDIR=" + path + "\x00")
+	for _, file := range files {
+		env, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(append([]byte{0}, env...), want) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
