@@ -44,7 +44,7 @@ func launch(ctx context.Context, o Options) (*engine, error) {
 	start := time.Now()
 	if err := within(ctx, func() error { return e.start(o) }); err != nil {
 		e.kill(err)
-		return nil, fmt.Errorf("start a browser: %w", err)
+		return nil, fmt.Errorf("start a browser: %w", plain(err))
 	}
 	e.log.Info("browser started", zap.String("version", e.browser.Version()), zap.Bool("sandbox", sandbox()), zap.Duration("took", time.Since(start)))
 	return e, nil
@@ -158,10 +158,10 @@ func (e *engine) kill(why error) {
 		_ = e.process.Kill()
 	}
 	e.mu.Unlock()
-	e.log.Info("browser ends", zap.NamedError("cause", why))
+	e.log.Info("browser ends", zap.NamedError("cause", plain(why)))
 	e.folder.remove()
 	if pw != nil {
-		go func() { _ = pw.Stop() }() // the process is gone: this frees its pipes
+		aside(func() { _ = pw.Stop() }) // the process is gone: this frees its pipes
 	}
 	close(e.dead)
 	for _, s := range sessions {
@@ -210,11 +210,31 @@ func (e *engine) find(tag string) *Session {
 // ctx. A call that is left alone ends when its engine is killed.
 func within(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- call() }()
+	go func() { done <- safely(call) }()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// safely runs a call of the module, which panics on what a dying browser tells.
+func safely(call func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the browser's driver gave up: %.100v", v)
+		}
+	}()
+	return call()
+}
+
+// aside runs something that nobody waits for.
+func aside(call func()) {
+	go func() {
+		_ = safely(func() error {
+			call()
+			return nil
+		})
+	}()
 }

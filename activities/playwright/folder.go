@@ -20,6 +20,10 @@ type folder struct {
 
 const lockName = "lock"
 
+// maxPath bounds the folder's path: Chromium puts a socket below it, and the
+// path of a socket has at most 107 bytes.
+const maxPath = 65
+
 func newFolder(parent string) (*folder, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, fmt.Errorf("temporary folder of browsers: %w", err)
@@ -27,6 +31,10 @@ func newFolder(parent string) (*folder, error) {
 	path, err := os.MkdirTemp(parent, fmt.Sprintf("%d-", os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("temporary folder of a browser: %w", err)
+	}
+	if len(path) > maxPath {
+		_ = os.Remove(path)
+		return nil, fmt.Errorf("the temporary folder of a browser, %s, has more than %d bytes: choose a shorter one", path, maxPath)
 	}
 	lock, err := hold(filepath.Join(path, lockName))
 	if err != nil {
@@ -108,18 +116,32 @@ func killAll(path string) {
 	}
 }
 
-// processes are those that have the folder as TMPDIR, dead ones that nobody has
-// waited for left out. Where there is no /proc it finds none.
+// processes are those that were started with the folder as TMPDIR, and their
+// descendants: Chromium's children write their titles over their environment. Dead
+// ones that nobody has waited for are left out. Where there is no /proc it finds
+// none.
 func processes(path string) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	folders, _ := filepath.Glob("/proc/[0-9]*")
 	want := []byte("\x00TMPDIR=" + path + "\x00")
-	for _, file := range files {
-		env, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), want) {
+	parent, ours := map[int]int{}, map[int]bool{}
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		stat, failed := os.ReadFile(filepath.Join(folder, "stat"))
+		// "pid (name) state parent ...", where the name may hold anything.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if err != nil || failed != nil || len(fields) < 2 || string(fields[0]) == "Z" || pid == os.Getpid() {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && pid != os.Getpid() {
-			pids = append(pids, pid)
+		parent[pid], _ = strconv.Atoi(string(fields[1]))
+		env, _ := os.ReadFile(filepath.Join(folder, "environ"))
+		ours[pid] = bytes.Contains(append([]byte{0}, env...), want)
+	}
+	for pid := range parent {
+		for up := pid; up != 0; up = parent[up] {
+			if ours[up] {
+				pids = append(pids, pid)
+				break
+			}
 		}
 	}
 	return pids

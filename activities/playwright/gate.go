@@ -26,7 +26,7 @@ func (e *engine) guard() error {
 		return err
 	}
 	e.network = network
-	network.On("Fetch.requestPaused", func(event map[string]any) { go e.paused(event) })
+	network.On("Fetch.requestPaused", func(event map[string]any) { aside(func() { e.paused(event) }) })
 	_, err = network.Send("Fetch.enable", map[string]any{"patterns": []map[string]any{{"urlPattern": "*"}}})
 	return err
 }

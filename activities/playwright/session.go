@@ -119,10 +119,10 @@ func (s *Session) open() error {
 	c.OnRequestFailed(s.requestFailed)
 	if err := errors.Join(
 		c.AddInitScript(playwright.Script{Content: playwright.String(quiet)}),
-		c.Route("**/*", func(r playwright.Route) { go s.route(r) }),
+		c.Route("**/*", func(r playwright.Route) { aside(func() { s.route(r) }) }),
 		c.RouteWebSocket("**/*", func(w playwright.WebSocketRoute) {
 			s.note("a WebSocket", "GET", w.URL())
-			go w.Close()
+			aside(func() { w.Close() })
 		}),
 		s.trace(c),
 	); err != nil {
@@ -181,7 +181,7 @@ func (s *Session) Send(ctx context.Context, may func() error) Seen {
 	close(s.released)
 	if route != nil {
 		s.tunnel.expose()
-		go s.let(route, s.effectTag(), s.plan.Key)
+		aside(func() { s.let(route, s.effectTag(), s.plan.Key) })
 		s.await(ctx, s.answered)
 	}
 	if !s.turnedDown() {

@@ -18,7 +18,7 @@ func (s *Session) steps() {
 		if !s.begin() {
 			return
 		}
-		if err := s.step(step); err != nil {
+		if err := safely(func() error { return s.step(step) }); err != nil {
 			s.mu.Lock()
 			s.stepErr = fmt.Errorf("step %s (%s): %w", step.Name, step.Do, plain(err))
 			s.mu.Unlock()
@@ -127,8 +127,12 @@ func read(step contract.Step, target playwright.Locator, timeout *float64) (any,
 	return strings.TrimSpace(text), err
 }
 
-// plain keeps the first line of an error: the rest is a log that holds values.
+// plain keeps the first line of an error: the rest is a log that holds values. An
+// error of ours stays what it is.
 func plain(err error) error {
+	if !strings.Contains(err.Error(), "\n") && !errors.Is(err, playwright.ErrTargetClosed) {
+		return err
+	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = strings.TrimPrefix(text, "playwright: ")
 	if errors.Is(err, playwright.ErrTargetClosed) {

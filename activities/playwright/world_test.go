@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"headgate/contract"
@@ -30,9 +31,11 @@ func newSite(t *testing.T) *site {
 	server := provider.New(provider.Options{})
 	url, err := server.Listen("127.0.0.1:0")
 	require.NoError(t, err)
-	temp := t.TempDir()
+	temp, err := os.MkdirTemp("/tmp", "hg-") // paths of sockets are short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
 	s := &site{T: t, Server: server, url: url, temp: temp,
-		driver: New(Options{Temp: temp, Artefacts: t.TempDir(), Log: zaptest.NewLogger(t)})}
+		driver: New(Options{Temp: temp, Artefacts: t.TempDir(), Log: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))})}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	s.ctx = ctx
 	t.Cleanup(func() {
@@ -61,10 +64,10 @@ func (s *site) clean() {
 	s.Helper()
 	entries, err := os.ReadDir(s.temp)
 	require.NoError(s, err)
-	require.Empty(s, entries, "temporary folders")
 	for _, entry := range entries {
 		require.Empty(s, processes(s.temp+"/"+entry.Name()))
 	}
+	require.Empty(s, entries, "temporary folders")
 }
 
 // plan books for a key on the page with a mode.

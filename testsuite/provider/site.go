@@ -49,7 +49,7 @@ var pages = template.Must(template.New("slots").Parse(`<!doctype html><title>Boo
 const mode = {{.Mode}}, key = {{.Key}}, form = document.getElementById('form');
 const send = () => fetch('/site/bookings', {method: 'POST', body: new FormData(form)});
 const show = r => { document.getElementById('answer').innerHTML = r.ok ? '<b id="confirmation">Booked</b>' : 'Error ' + r.status; };
-if (mode == 'fetch' || mode == 'twice') form.onsubmit = e => { e.preventDefault(); send().then(show).catch(() => {}); if (mode == 'twice') send().catch(() => {}); };
+if (mode == 'fetch' || mode == 'twice') form.onsubmit = e => { e.preventDefault(); send().then(show).catch(() => {}); if (mode == 'twice') send().then(show).catch(() => {}); };
 if (mode == 'busy') document.getElementById('name').oninput = () => { setTimeout(() => { for (;;) {} }, 50); };
 if (mode == 'beacon') navigator.sendBeacon('/site/bookings', new URLSearchParams({key}));
 if (mode == 'socket') { const w = new WebSocket('ws://' + location.host + '/site/socket?key=' + key); w.onclose = w.onerror = () => { document.title = 'closed'; }; }
