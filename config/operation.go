@@ -10,7 +10,7 @@ import (
 )
 
 // operationTypes are the operation types that the file may name.
-var operationTypes = []string{"http"}
+var operationTypes = []string{"http", "browser"}
 
 // readOperations also puts into the budget what admission must know of them.
 func readOperations(root *section, budget *admission.Policy) []Operation {
@@ -40,7 +40,7 @@ func readOperations(root *section, budget *admission.Policy) []Operation {
 func readOperation(name string, s *section, budget admission.Policy) Operation {
 	d := contract.Operation{Name: name, Type: operationTypes[0]}
 	if f, ok := s.need("type", operationTypes[0]); ok {
-		if f.value.text == "browser" || f.value.text == "model" {
+		if f.value.text == "model" {
 			s.errorAt(f, "type %s is not served by this version: write %s", f.value.text, strings.Join(operationTypes, ", "))
 		} else {
 			d.Type = s.oneOf("type", operationTypes[0], operationTypes...)
@@ -49,13 +49,18 @@ func readOperation(name string, s *section, budget admission.Policy) Operation {
 	d.Timeout = s.span("timeout", DefaultTimeout, minTimeout, maxTimeout)
 	d.Heartbeat = s.span("heartbeat", DefaultHeartbeat, minHeartbeat, maxHeartbeat)
 	d.Retry = readRetry(s.child("retry"))
-	if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
+	if d.Type == browserType {
+		if f, ok := s.need("browser", "{read_only: \"https://host/**\", steps: {open: {goto: \"https://...\"}}}"); ok {
+			d.Browser = readBrowser(s.childOf(f))
+		}
+	} else if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
 		d.Request = readRequest(s.childOf(f))
 	}
 	d.Replay = readReplay(s.child("replay"), d)
 	d.OnFinding = s.oneOf("on_finding", "", contract.OnFindingRecord, contract.OnFindingFreeze)
+	checkReads(s, d)
 	if p := s.child("probe"); p != nil {
-		d.Probe = readProbe(p, budget)
+		d.Probe = readProbe(p, d, budget)
 		checkCancel(p, d)
 	}
 	if p := s.child("provider"); p != nil {
@@ -130,6 +135,9 @@ func readReplay(s *section, d contract.Operation) contract.Replay {
 		return out
 	}
 	class, _ := s.field("class")
+	if d.Browser != nil && d.Browser.IdempotencyHeader == "" {
+		s.errorAt(class, "a keyed operation sends a key: write browser.idempotency_header, or `class: never`")
+	}
 	if d.Request != nil && d.Request.IdempotencyHeader == "" {
 		s.errorAt(class, "a keyed operation sends a key: write request.idempotency_header, or `class: never`")
 	}

@@ -10,12 +10,25 @@ import (
 
 // readProbe reads how the provider tells what happened: at least one of a
 // look-up, a cancel and a callback.
-func readProbe(s *section, budget admission.Policy) *contract.Probe {
+func readProbe(s *section, d contract.Operation, budget admission.Policy) *contract.Probe {
 	out := &contract.Probe{}
 	lookup, looks := s.field("lookup")
 	cancel, cancels := s.field("cancel")
 	callback, calls := s.field("callback")
+	if d.Type == browserType {
+		visit, visits := s.field("visit")
+		if visits {
+			readVisit(s.childOf(visit), out)
+		}
+		if visits && looks {
+			s.errorAt(lookup, "there are two look-ups: write lookup or visit")
+		}
+		if visits {
+			looks = true
+		}
+	}
 	switch {
+	case out.Visit != nil:
 	case looks:
 		readLookup(s.childOf(lookup), out)
 	case !cancels && !calls:
@@ -88,7 +101,11 @@ func readCancel(s *section) *contract.Cancel {
 // checkCancel needs the request: an effect is sent again under a key only if that
 // goes with it, so that a first request which arrives late meets it.
 func checkCancel(s *section, d contract.Operation) {
-	if d.Probe.Cancel == nil || d.Probe.Cancel.Then != contract.ThenRetry || d.Request == nil || d.Request.IdempotencyHeader != "" {
+	sends := d.Request == nil || d.Request.IdempotencyHeader != ""
+	if d.Browser != nil {
+		sends = d.Browser.IdempotencyHeader != ""
+	}
+	if d.Probe.Cancel == nil || d.Probe.Cancel.Then != contract.ThenRetry || sends {
 		return
 	}
 	f, _ := s.field("cancel")
@@ -162,7 +179,7 @@ func readProvider(s *section, d contract.Operation) *contract.Provider {
 	}
 	if f, ok := s.field("lookup"); ok {
 		out.Lookup = readLookups(s.childOf(f))
-		if d.Probe == nil || d.Probe.URL == "" {
+		if !d.Probe.Looks() {
 			s.errorAt(f, "the operation has no look-up: write probe.lookup, or remove it")
 		}
 	}

@@ -18,11 +18,12 @@ func newWorkerCommand() *cobra.Command {
 	var roles []string
 	var slots int
 	var rate float64
+	var pages browserFlags
 	c := &cobra.Command{
 		Use:   "worker --role ROLE...",
 		Short: "Run a worker",
-		Long: `Worker runs workflows (role control) or effects (role http). At SIGTERM it takes
-nothing new and lets what runs come to its end; at the second signal it stops at
+		Long: `Worker runs workflows (role control) or effects (roles http and
+browser). At SIGTERM it takes nothing new and lets what runs come to its end; at the second signal it stops at
 once, and what was dispatched is looked up.
 
 A control worker starts the budget if there is none. A running budget keeps its
@@ -35,6 +36,10 @@ limits, and a difference to the configuration is logged, unless --apply is given
 				}
 			}
 			checked, err := p.load()
+			if err != nil {
+				return err
+			}
+			browser, err := pages.options()
 			if err != nil {
 				return err
 			}
@@ -51,12 +56,13 @@ limits, and a difference to the configuration is logged, unless --apply is given
 			defer temporal.Close()
 			return p.work(ctx, workers.Options{
 				Client: temporal, Config: checked, Roles: roles, Log: log, Slots: slots, RatePerSecond: rate,
-				Build: buildID(), StopTimeout: drainTime,
+				Build: buildID(), StopTimeout: drainTime, Browser: browser,
 			})
 		},
 	}
 	p.flags(c, "info")
 	p.controlFlags(c)
+	pages.flags(c)
 	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
 	c.Flags().IntVar(&slots, "slots", 0, "effects at one time (default: the worker's own)")
 	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")

@@ -26,6 +26,7 @@ type role struct {
 var roles = []role{
 	{name: "control", queue: contract.ControlQueue, register: registerControl, options: controlOptions, budget: true},
 	effects(activities.HTTPType, func() activities.Type { return new(activities.HTTP) }),
+	browser(),
 }
 
 // Roles are the names that Options.Roles may hold.

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.uber.org/zap"
 
+	"headgate/activities/playwright"
 	"headgate/config"
 )
 
@@ -39,7 +40,8 @@ type Options struct {
 	Config *config.Config
 	Roles  []string // of Roles()
 	Log    *zap.Logger
-	// Slots is how many effects each effect role runs at once. Zero: DefaultSlots.
+	// Slots is how many effects each effect role runs at once. Zero: DefaultSlots,
+	// or DefaultPages in a browser.
 	Slots int
 	// RatePerSecond bounds how many effects of a queue are started, over all
 	// workers. Zero: no bound.
@@ -48,9 +50,14 @@ type Options struct {
 	// host:pid.
 	Identity string
 	Build    string // of the code that runs, as histories show it. Empty: "dev"
+	// Browser is how the role browser runs its browser. Its log is that of above.
+	Browser playwright.Options
 	// StopTimeout is how long running effects may go on after the end of Run's
 	// context. Zero: DefaultStopTimeout.
 	StopTimeout time.Duration
+
+	slotsUnsaid bool
+	pages       *playwright.Driver
 }
 
 // normalize fills in the zero values and refuses what cannot be meant.
@@ -66,7 +73,7 @@ func (o Options) normalize() (Options, error) {
 		return o, fmt.Errorf("workers: stop timeout is %s: want 0 or more", o.StopTimeout)
 	}
 	if o.Slots == 0 {
-		o.Slots = DefaultSlots
+		o.Slots, o.slotsUnsaid = DefaultSlots, true
 	}
 	if o.StopTimeout == 0 {
 		o.StopTimeout = DefaultStopTimeout
@@ -101,6 +108,10 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("workers: %w", err)
 	}
 	worker.SetStickyWorkflowCacheSize(stickyWorkflows)
+
+	o.Browser.Log = o.Log
+	o.pages = playwright.New(o.Browser) // it starts nothing yet
+	defer func() { _ = o.pages.Close() }()
 
 	// At the end: call off what runs aside, wait for it, then drain the workers.
 	var started []worker.Worker

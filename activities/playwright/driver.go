@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -49,7 +50,9 @@ type Options struct {
 	// Recycle is how many tasks a browser serves before a new one takes its place.
 	// Zero: DefaultRecycle.
 	Recycle int
-	Log     *zap.Logger
+	// Dial makes the connections of all pages. Nil: net.Dialer's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Log  *zap.Logger
 }
 
 // Driver runs one browser, started when the first page is opened, with one
@@ -75,6 +78,9 @@ func New(o Options) *Driver {
 	}
 	if o.Recycle == 0 {
 		o.Recycle = DefaultRecycle
+	}
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()

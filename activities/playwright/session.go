@@ -79,7 +79,7 @@ func newSession(plan Plan, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTunnel(effect, readOnly)
+	t, err := newTunnel(effect, readOnly, o)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type tunnel struct {
 	listener net.Listener
 	hosts    []string // host:port
 	effect   string   // the effect's; empty: there is none
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu     sync.Mutex
 	open   []net.Conn
@@ -45,8 +46,8 @@ const (
 	failed   = 4
 )
 
-func newTunnel(effect contract.RequestPattern, readOnly []contract.RequestPattern) (*tunnel, error) {
-	t := &tunnel{}
+func newTunnel(effect contract.RequestPattern, readOnly []contract.RequestPattern, o Options) (*tunnel, error) {
+	t := &tunnel{dial: o.Dial}
 	if effect != "" {
 		t.effect = effect.Host()
 		t.hosts = append(t.hosts, t.effect)
@@ -192,7 +193,7 @@ func (t *tunnel) serve(c net.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialFor)
 	defer cancel()
-	up, err := (&net.Dialer{}).DialContext(ctx, "tcp", target)
+	up, err := t.dial(ctx, "tcp", target)
 	if err != nil {
 		reply(failed)
 		return
