@@ -2,11 +2,14 @@ package workers
 
 import (
 	"context"
+	"slices"
 
 	"go.temporal.io/sdk/worker"
+	"go.uber.org/zap"
 
 	"headgate/activities"
 	"headgate/activities/playwright"
+	"headgate/config"
 )
 
 // DefaultPages is how many effects the role browser runs at once, if Options.Slots
@@ -17,6 +20,7 @@ const DefaultPages = 4
 // the process, which is started by the first.
 func browser() role {
 	r := effects(activities.BrowserType, nil)
+	r.browser = true
 	r.register = func(r worker.Registry, o Options, identity string) {
 		pages := &activities.Browser{Open: func(ctx context.Context, plan activities.PagePlan) (activities.Page, error) {
 			session, err := o.pages.Open(ctx, playwright.Plan(plan))
@@ -40,6 +44,19 @@ func browser() role {
 		return effectOptions(o)
 	}
 	return r
+}
+
+// browses tells whether any operation needs a browser.
+func browses(c *config.Config) bool {
+	return slices.ContainsFunc(c.Operations, func(o config.Operation) bool { return o.Declared.Type == activities.BrowserType })
+}
+
+// startBrowser has the browser ready for the first task, which has little time. A
+// browser that does not start is not the end: each task tries again.
+func startBrowser(ctx context.Context, o Options) {
+	if err := o.pages.Start(ctx); err != nil && ctx.Err() == nil {
+		o.Log.Error("the browser does not start", zap.Error(err))
+	}
 }
 
 // page is a session in the words of the activities, which do not know Playwright.

@@ -20,6 +20,7 @@ type role struct {
 	register func(r worker.Registry, o Options, identity string)
 	options  func(o Options) worker.Options
 	budget   bool // it makes sure that the budget exists
+	browser  bool // it has a browser
 }
 
 // roles is the one table. A new type of effect is one more line.

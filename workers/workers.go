@@ -135,6 +135,9 @@ func Run(ctx context.Context, o Options) error {
 		if r.budget {
 			aside.Go(func() { ensureBudget(ctx, o) })
 		}
+		if r.browser && browses(o.Config) {
+			aside.Go(func() { startBrowser(ctx, o) })
+		}
 	}
 	select {
 	case <-ctx.Done():

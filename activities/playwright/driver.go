@@ -19,6 +19,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,9 +31,14 @@ const (
 	DefaultKeep    = 7 * 24 * time.Hour
 )
 
-// openFor bounds the start of a browser and the opening of a page. A browser
-// that takes longer is taken for broken.
-const openFor = 15 * time.Second
+const (
+	// startFor bounds the start of a browser, which goes on when the task that
+	// asked for it has given up.
+	startFor = time.Minute
+	// openFor bounds the opening of a page. A browser that takes longer is taken
+	// for broken.
+	openFor = 10 * time.Second
+)
 
 // Options of a Driver. The zero value is ready, but for the log.
 type Options struct {
@@ -60,10 +66,17 @@ type Options struct {
 type Driver struct {
 	o Options
 
-	lock    chan struct{} // held while the browser is looked at or started
-	current *engine
-	closed  bool
-	swept   time.Time
+	mu       sync.Mutex
+	current  *engine
+	starting *start // nil: none is being started
+	closed   bool
+	swept    time.Time
+}
+
+// start is a browser that is being started.
+type start struct {
+	done chan struct{}
+	err  error // set when done is closed
 }
 
 var errClosed = errors.New("the driver is closed")
@@ -85,14 +98,18 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Driver{o: o, lock: make(chan struct{}, 1)}
+	return &Driver{o: o}
+}
+
+// Start starts the browser before the first page asks for it, and waits for it.
+func (d *Driver) Start(ctx context.Context) error {
+	_, err := d.engine(ctx, false)
+	return err
 }
 
 // Open opens a page for a plan in a context of its own. It ends soon after ctx.
 func (d *Driver) Open(ctx context.Context, plan Plan) (*Session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, openFor, errors.New("the browser did not open a page in time"))
-	defer cancel()
-	e, err := d.engine(ctx)
+	e, err := d.engine(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +117,8 @@ func (d *Driver) Open(ctx context.Context, plan Plan) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, openFor, errors.New("the browser did not open a page in time"))
+	defer cancel()
 	if err := e.open(ctx, s); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -109,31 +128,64 @@ func (d *Driver) Open(ctx context.Context, plan Plan) (*Session, error) {
 
 // engine is the running browser, or a new one: the last one may have died, or
 // served its number of tasks.
-func (d *Driver) engine(ctx context.Context) (*engine, error) {
-	select {
-	case d.lock <- struct{}{}:
-		defer func() { <-d.lock }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+func (d *Driver) engine(ctx context.Context, use bool) (*engine, error) {
+	for {
+		e, starting := d.running(use)
+		if e != nil {
+			return e, nil
+		}
+		if starting == nil {
+			return nil, errClosed
+		}
+		select {
+		case <-starting.done:
+			if starting.err != nil {
+				return nil, starting.err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the browser is being started: %w", context.Cause(ctx))
+		}
 	}
+}
+
+// running gives the browser, or the start that is to be waited for; neither: the
+// driver is closed.
+func (d *Driver) running(use bool) (*engine, *start) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.closed {
-		return nil, errClosed
+		return nil, nil
 	}
 	if d.current != nil {
-		if d.current.use(d.o.Recycle) {
+		if d.current.use(use, d.o.Recycle) {
 			return d.current, nil
 		}
 		d.current.retire()
 		d.current = nil
 	}
+	if d.starting == nil {
+		d.starting = &start{done: make(chan struct{})}
+		go d.start(d.starting)
+	}
+	return nil, d.starting
+}
+
+func (d *Driver) start(s *start) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startFor, errors.New("the browser did not start in time"))
+	defer cancel()
 	d.sweep()
 	e, err := launch(ctx, d.o)
-	if err != nil {
-		return nil, err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil && d.closed {
+		err = errClosed
+		e.kill(err)
 	}
-	e.use(d.o.Recycle)
-	d.current = e
-	return e, nil
+	if err == nil {
+		d.current = e
+	}
+	d.starting, s.err = nil, err
+	close(s.done)
 }
 
 // sweep removes what dead workers have left, and old artefacts.
@@ -152,14 +204,18 @@ func (d *Driver) sweep() {
 	}
 }
 
-// Close ends the browser and every session.
+// Close ends the browser and every session, also one that is being started.
 func (d *Driver) Close() error {
-	d.lock <- struct{}{}
-	defer func() { <-d.lock }()
+	d.mu.Lock()
 	d.closed = true
-	if d.current != nil {
-		d.current.kill(errClosed)
-		d.current = nil
+	current, starting := d.current, d.starting
+	d.current = nil
+	d.mu.Unlock()
+	if starting != nil {
+		<-starting.done
+	}
+	if current != nil {
+		current.kill(errClosed)
 	}
 	return nil
 }

@@ -58,11 +58,7 @@ func (e *engine) start(o Options) error {
 	if err != nil {
 		return err
 	}
-	d, err := playwright.NewDriver(options)
-	if err != nil {
-		return err
-	}
-	if err := d.DownloadDriver(); err != nil { // it is there: it is only made ready
+	if err := ready(options); err != nil {
 		return err
 	}
 	pw, err := playwright.Run(options)
@@ -113,14 +109,17 @@ func (e *engine) watch(pw *playwright.Playwright) error {
 	return nil
 }
 
-// use counts one more session, unless the engine is dead or has served enough.
-func (e *engine) use(most int) bool {
+// use counts one more session if there is one, unless the engine is dead or has
+// served enough.
+func (e *engine) use(one bool, most int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil || e.retired || e.used >= most {
 		return false
 	}
-	e.used++
+	if one {
+		e.used++
+	}
 	return true
 }
 

@@ -1,6 +1,7 @@
 package playwright
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +54,23 @@ func driver(temp string) (*playwright.RunOptions, error) {
 		return nil, fmt.Errorf("lay out the browser driver: %w", err)
 	}
 	return &playwright.RunOptions{DriverDirectory: own, SkipInstallBrowsers: true, Stdout: io.Discard, Stderr: io.Discard}, nil
+}
+
+// ready lets the module mend the installed package, once: an error of a page
+// without a location would end the driver.
+func ready(o *playwright.RunOptions) error {
+	text, err := os.ReadFile(filepath.Join(o.DriverDirectory, "package", "lib", "coreBundle.js"))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotInstalled, err)
+	}
+	if !bytes.Contains(text, []byte("pageError.location.")) {
+		return nil
+	}
+	d, err := playwright.NewDriver(o)
+	if err != nil {
+		return err
+	}
+	return d.DownloadDriver() // it is there: nothing is downloaded
 }
 
 // program finds a Chromium or Chrome; empty: Playwright's own.
