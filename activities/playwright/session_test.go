@@ -19,6 +19,9 @@ func TestVersion(t *testing.T) {
 	d, err := playwright.NewDriver(&playwright.RunOptions{})
 	require.NoError(t, err)
 	require.Equal(t, Version, d.Version)
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	require.NoError(t, err)
+	require.Contains(t, string(makefile), "PLAYWRIGHT_VERSION := "+Version+"\n")
 }
 
 func TestSession(t *testing.T) {
