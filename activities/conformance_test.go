@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 		{"own", ownWorld},
 		{"http", httpWorld},
 		{"https", httpsWorld(cert)},
+		{"browser", browserWorld},
 	}
 	for _, kind := range types {
 		for _, c := range cases {

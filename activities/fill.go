@@ -43,12 +43,14 @@ func (p places) fill(text string, escape func(string) string) (string, error) {
 	var failed error
 	out := place.ReplaceAllStringFunc(text, func(m string) string {
 		value, err := p.value(m[1 : len(m)-1])
-		if err != nil {
-			failed = err
-		} else if escape != nil && (value == "." || value == "..") {
-			failed = fmt.Errorf("%s is %q, which cannot be part of an address", m, value)
-		} else if escape != nil {
+		if err == nil && escape != nil {
+			if value == "." || value == ".." {
+				err = fmt.Errorf("%s is %q, which cannot be part of an address", m, value)
+			}
 			value = escape(value)
+		}
+		if failed == nil {
+			failed = err
 		}
 		return value
 	})

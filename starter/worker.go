@@ -22,9 +22,9 @@ func newWorkerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker --role ROLE...",
 		Short: "Run a worker",
-		Long: `Worker runs workflows (role control) or effects (roles http and
-browser). At SIGTERM it takes nothing new and lets what runs come to its end; at the second signal it stops at
-once, and what was dispatched is looked up.
+		Long: `Worker runs workflows (role control) or effects (roles http and browser). At
+SIGTERM it takes nothing new and lets what runs come to its end; at the second
+signal it stops at once, and what was dispatched is looked up.
 
 A control worker starts the budget if there is none. A running budget keeps its
 limits, and a difference to the configuration is logged, unless --apply is given.`,

@@ -172,16 +172,6 @@ func standsStill(pid int) (bool, error) {
 	return true, nil
 }
 
-// PID is that of the current run, or of the last one; zero: there was none.
-func (p *Process) PID() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run == nil {
-		return 0
-	}
-	return p.run.pid
-}
-
 // running tells whether the process lives, paused or not.
 func (p *Process) running() bool {
 	p.mu.Lock()
