@@ -71,6 +71,33 @@ const browserOperations = `
     heartbeat: 8s
     retry: {max_attempts: 1}
     replay: {class: never}
+  book_busy:
+    type: browser
+    browser:
+      effect: "POST PROVIDER/site/bookings"
+      read_only: "PROVIDER/site/**"
+      steps:
+        open: {goto: "PROVIDER/site/slots?mode=busy&key={key}"}
+        name: {fill: "#name", value: Ann}
+        book: {click: "#book", timeout: 3s}
+        done: {expect: "#confirmation", timeout: 3s}
+    cost: {browser_sessions: 2}
+    timeout: 15s
+    heartbeat: 8s
+    retry: {max_attempts: 1}
+    replay: {class: never}
+  book_jump:
+    type: browser
+    browser:
+      effect: "POST PROVIDER/site/bookings"
+      read_only: "PROVIDER/site/slots?**"
+      steps:
+        open: {goto: "PROVIDER/site/slots?mode=jump&key={key}"}
+    cost: {browser_sessions: 1}
+    timeout: 15s
+    heartbeat: 8s
+    retry: {max_attempts: 1}
+    replay: {class: never}
 `
 
 // pages is a world with one worker in a browser, whose folders are the test's own.
@@ -211,20 +238,39 @@ func TestBrowser(t *testing.T) {
 		t.Run(c.Name(), func(t *testing.T) { play(ctx, t, p.World, c) })
 	}
 	t.Run("artefacts", func(t *testing.T) {
-		accepted, err := send(ctx, p.World, http.MethodPost, "/v1/tasks", http.Header{"Idempotency-Key": {"wrong"}},
-			[]byte(`{"tenant": "t", "operation": "book_wrong", "payload": {}}`))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusAccepted, accepted.status, "%s", accepted.body)
-		var view contract.TaskView
-		eventually(ctx, t, "the task has failed", func() bool {
-			answer, err := send(ctx, p.World, http.MethodGet, "/v1/tasks/t/wrong", nil, nil)
-			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal(answer.body, &view))
-			return view.Phase == contract.PhaseFailed
-		})
-		folder := filepath.Join(p.artefacts, contract.ProviderKey("t", "wrong")+"-1")
+		view := p.fails(ctx, t, "book_wrong")
+		folder := filepath.Join(p.artefacts, contract.ProviderKey("t", "book_wrong")+"-1")
 		require.Contains(t, view.Detail, folder)
 		require.FileExists(t, filepath.Join(folder, "page.png"))
 		require.FileExists(t, filepath.Join(folder, "trace.zip"))
 	})
+	t.Run("E4", func(t *testing.T) {
+		require.Contains(t, p.fails(ctx, t, "book_jump").Detail, "a redirect to GET")
+	})
+	t.Run("P32", func(t *testing.T) {
+		p.fails(ctx, t, "book_busy") // it had both sessions
+		play(ctx, t, p.World, drill.Case{ID: "P32", Title: "a page that never yields gives its sessions back", Play: func(ctx context.Context, s *drill.Scene) error {
+			return end(ctx, s, submit(s)(ctx))
+		}, Ends: with(func(e *drill.End) { e.Attempts = one })})
+	})
+}
+
+// fails runs one task that must fail without a request at the provider.
+func (p *pages) fails(ctx context.Context, t *testing.T, operation string) (view contract.TaskView) {
+	t.Helper()
+	accepted, err := send(ctx, p.World, http.MethodPost, "/v1/tasks", http.Header{"Idempotency-Key": {operation}},
+		fmt.Appendf(nil, `{"tenant": "t", "operation": %q, "payload": {}}`, operation))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusAccepted, accepted.status, "%s", accepted.body)
+	eventually(ctx, t, operation+" has failed", func() bool {
+		answer, err := send(ctx, p.World, http.MethodGet, "/v1/tasks/t/"+operation, nil, nil)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(answer.body, &view))
+		require.NotEqual(t, contract.PhaseSucceeded, view.Phase)
+		return view.Phase == contract.PhaseFailed
+	})
+	counts, err := p.Provider.Effects(ctx, contract.ProviderKey("t", operation))
+	require.NoError(t, err)
+	require.Zero(t, counts.Requests)
+	return view
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -291,4 +292,40 @@ func TestRecycle(t *testing.T) {
 		entries, err := os.ReadDir(s.temp)
 		return err == nil && len(entries) == 1
 	}, 10*time.Second, 50*time.Millisecond, "the browsers before are gone")
+}
+
+// KILLS kills (4 if it is not set; the measured run has 100), in turn of the
+// browser, the driver and both, while the effect is held: nothing is sent, and
+// nothing is left, running or on disk.
+func TestKills(t *testing.T) {
+	kills := 4
+	if text := os.Getenv("KILLS"); text != "" {
+		var err error
+		kills, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	s := newSite(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(kills)*20*time.Second)
+	defer cancel()
+	s.ctx = ctx
+	for i := range kills {
+		session := s.hold(s.plan("kills", "", form...))
+		switch i % 3 {
+		case 0:
+			s.signal("browser", syscall.SIGKILL)
+		case 1:
+			s.signal("driver", syscall.SIGKILL)
+		case 2:
+			s.signal("driver", syscall.SIGSTOP)
+			s.signal("browser", syscall.SIGKILL)
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, patience)
+		seen := session.Send(ctx, allowed)
+		cancel()
+		require.False(t, seen.Sent)
+		require.NoError(t, session.Close())
+		<-session.engine.dead
+		s.clean()
+	}
+	require.Zero(t, s.requests("kills"))
 }
