@@ -30,6 +30,7 @@ type engine struct {
 }
 
 var (
+	errRecycled    = errors.New("another browser has taken its place")
 	errBrowserDied = errors.New("the browser died")
 	errDriverDied  = errors.New("the browser's driver died")
 )
@@ -84,7 +85,7 @@ func (e *engine) start(o Options) error {
 	if err != nil {
 		return err
 	}
-	browser.OnDisconnected(func(playwright.Browser) { go e.kill(errBrowserDied) })
+	browser.OnDisconnected(func(playwright.Browser) { go e.kill(e.cause()) })
 	e.browser = browser
 	return e.guard()
 }
@@ -136,10 +137,20 @@ func (e *engine) retire() {
 
 // end closes the browser, and sees to it that it is gone.
 func (e *engine) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
+	ctx, cancel := context.WithTimeout(context.Background(), calmCloseFor)
 	defer cancel()
 	_ = within(ctx, func() error { return e.browser.Close() })
-	e.kill(errClosed)
+	e.kill(errRecycled)
+}
+
+// cause is why the browser is gone, if nobody said so before.
+func (e *engine) cause() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.retired {
+		return errRecycled
+	}
+	return errBrowserDied
 }
 
 // kill ends every process of the engine at once, and every session with it. It

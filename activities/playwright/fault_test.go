@@ -156,7 +156,7 @@ func TestCloseHangs(t *testing.T) {
 	s.signal("browser", syscall.SIGSTOP)
 	start := time.Now()
 	require.NoError(t, session.Close())
-	require.Less(t, time.Since(start), closeFor+slack)
+	require.Less(t, time.Since(start), calmCloseFor+slack)
 	s.clean()
 	s.hold(s.plan("next", "", form...))
 }

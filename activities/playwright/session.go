@@ -14,8 +14,12 @@ import (
 	"headgate/contract"
 )
 
-// closeFor is how long a context or a browser has to close by itself.
-const closeFor = time.Second
+// A context or a browser that does not close by itself in this time is killed:
+// soon after a fault, since somebody waits, and with more patience at a good end.
+const (
+	closeFor     = time.Second
+	calmCloseFor = 5 * time.Second
+)
 
 // Plan is what a session is to do. The values of its steps are filled in.
 type Plan struct {
@@ -331,18 +335,22 @@ func (s *Session) Page() (status int, values map[string]any) {
 	return s.last, s.values
 }
 
-// Close ends the session. What does not close in a second is killed, with the
-// browser: a page that does not yield ends with its context.
+// Close ends the session. What does not close in time is killed, with the browser;
+// a page that does not yield ends with its context.
 func (s *Session) Close() error {
 	s.fail(errClosed)
+	patience := closeFor
 	s.mu.Lock()
 	c := s.context
+	if errors.Is(s.failure, errClosed) {
+		patience = calmCloseFor
+	}
 	s.mu.Unlock()
 	if s.engine == nil {
 		return nil
 	}
 	if c != nil {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), closeFor, errors.New("a page did not close"))
+		ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errors.New("a page did not close"))
 		defer cancel()
 		if err := within(ctx, func() error { return c.Close() }); err != nil && ctx.Err() != nil {
 			s.engine.kill(err)
