@@ -78,7 +78,7 @@ func (b *Browser) Prepare(ctx context.Context, in contract.EffectInput) (Prepare
 		return nil, invalidOperation(err.Error())
 	}
 	plan := PagePlan{Browser: *spec, Key: in.ProviderKey, Artefacts: fmt.Sprintf("%s-%d", in.ProviderKey, in.Attempt)}
-	if plan.Browser.Steps, err = fillSteps(spec.Steps, placesOf(in)); err != nil {
+	if plan.Browser.Steps, err = fillSteps(spec.Steps, blanksOf(in)); err != nil {
 		return nil, &Refusal{Class: admission.Failed, Reason: "invalid_payload", Detail: brief(err.Error())}
 	}
 	page, err := b.Open(ctx, plan)

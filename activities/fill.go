@@ -10,21 +10,21 @@ import (
 	"headgate/contract"
 )
 
-// places are what the placeholders of a step stand for.
-type places struct {
+// blanks are what the placeholders of a step stand for.
+type blanks struct {
 	key, tenant, requestKey string
 	payload                 any // decoded; nil: there is none
 }
 
-func placesOf(in contract.EffectInput) places {
-	return places{in.ProviderKey, in.Tenant, in.Key, decode(bytes.TrimSpace(in.Payload))}
+func blanksOf(in contract.EffectInput) blanks {
+	return blanks{in.ProviderKey, in.Tenant, in.Key, decode(bytes.TrimSpace(in.Payload))}
 }
 
-var place = regexp.MustCompile(`\{([^{}]*)\}`)
+var blank = regexp.MustCompile(`\{([^{}]*)\}`)
 
 // fillSteps puts values into steps. Addresses get them escaped, so that a value
 // cannot become another path, and selectors get none: a payload is never code.
-func fillSteps(steps []contract.Step, at places) ([]contract.Step, error) {
+func fillSteps(steps []contract.Step, at blanks) ([]contract.Step, error) {
 	out := make([]contract.Step, len(steps))
 	for i, s := range steps {
 		var err error
@@ -39,9 +39,9 @@ func fillSteps(steps []contract.Step, at places) ([]contract.Step, error) {
 	return out, nil
 }
 
-func (p places) fill(text string, escape func(string) string) (string, error) {
+func (p blanks) fill(text string, escape func(string) string) (string, error) {
 	var failed error
-	out := place.ReplaceAllStringFunc(text, func(m string) string {
+	out := blank.ReplaceAllStringFunc(text, func(m string) string {
 		value, err := p.value(m[1 : len(m)-1])
 		if err == nil && escape != nil {
 			if value == "." || value == ".." {
@@ -57,7 +57,7 @@ func (p places) fill(text string, escape func(string) string) (string, error) {
 	return out, failed
 }
 
-func (p places) value(name string) (string, error) {
+func (p blanks) value(name string) (string, error) {
 	switch name {
 	case "key":
 		return p.key, nil
