@@ -245,7 +245,7 @@ func TestBrowser(t *testing.T) {
 		require.FileExists(t, filepath.Join(folder, "trace.zip"))
 	})
 	t.Run("E4", func(t *testing.T) {
-		require.Contains(t, p.fails(ctx, t, "book_jump").Detail, "a redirect to GET")
+		require.Contains(t, p.fails(ctx, t, "book_jump").Detail, "net::ERR_BLOCKED_BY_CLIENT; refused: [a redirect to GET http:")
 	})
 	t.Run("P32", func(t *testing.T) {
 		p.fails(ctx, t, "book_busy") // it had both sessions

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/mxschmitt/playwright-go"
@@ -74,9 +75,14 @@ func (s *Session) step(step contract.Step) error {
 	return fmt.Errorf("there is no step %q", step.Do)
 }
 
+var netError = regexp.MustCompile(`net::ERR_[A-Z_]+`)
+
 func (s *Session) visit(address string, timeout *float64) error {
 	response, err := s.page.Goto(address, playwright.PageGotoOptions{Timeout: timeout, WaitUntil: playwright.WaitUntilStateDomcontentloaded})
 	if err != nil {
+		if code := netError.FindString(err.Error()); code != "" {
+			return errors.New(code) // without the address, which holds values
+		}
 		return err
 	}
 	if response != nil && response.Status() >= 400 {
@@ -135,6 +141,9 @@ func plain(err error) error {
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = strings.TrimPrefix(text, "playwright: ")
+	if errors.Is(err, playwright.ErrTimeout) {
+		text = "it took too long"
+	}
 	if errors.Is(err, playwright.ErrTargetClosed) {
 		text = "the page was closed"
 	}
