@@ -56,10 +56,17 @@ func hold(file string) (*os.File, error) {
 	return f, nil
 }
 
-// remove kills what still runs, then deletes.
+// remove kills what still runs, then deletes. What is just dying may still write:
+// it is done again until all is gone.
 func (f *folder) remove() {
-	killAll(f.path)
-	_ = os.RemoveAll(f.path)
+	for range 100 {
+		killAll(f.path)
+		_ = os.RemoveAll(f.path)
+		if _, err := os.Stat(f.path); os.IsNotExist(err) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 	_ = f.lock.Close()
 }
 
