@@ -45,7 +45,7 @@ func TestBrowserTasks(t *testing.T) {
 		require.NoError(t, p.Provider.WaitFor(ctx, "hg-*", provider.Counts{Finished: done + 1}))
 		counts, err := p.Provider.Effects(ctx, "hg-*")
 		require.NoError(t, err)
-		done = int(counts.Finished)
+		done = counts.Finished
 		samples = append(samples, p.memory())
 		if done <= 50 {
 			warm = max(warm, samples[len(samples)-1])
