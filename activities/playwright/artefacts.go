@@ -32,8 +32,8 @@ func (s *Session) folder() string {
 // Keep saves a screenshot and the trace, as far as the page can still give them,
 // and tells the folder; empty: nothing was kept. They show what the page showed,
 // so they are for the worker's own user only.
-func (s *Session) Keep() (folder string) {
-	folder = s.folder()
+func (s *Session) Keep() string {
+	folder := s.folder() // calls that are left alone still use it
 	s.mu.Lock()
 	page, c := s.page, s.context
 	s.mu.Unlock()
