@@ -7,6 +7,10 @@ BENCHFLAGS ?=
 GOLANGCI_VERSION      := v2.15.0
 WORKFLOWCHECK_VERSION := v0.6.0
 
+# Of playwright-core; the same as in activities/playwright/install.go, which a test compares.
+PLAYWRIGHT_VERSION := 1.64.1
+DRIVER := $(or $(PLAYWRIGHT_DRIVER_PATH),$(HOME)/.cache/ms-playwright-go/$(PLAYWRIGHT_VERSION))
+
 SERVER        := bin/headgate-server
 GOLANGCI      := bin/golangci-lint-$(GOLANGCI_VERSION)
 WORKFLOWCHECK := bin/workflowcheck-$(WORKFLOWCHECK_VERSION)
@@ -55,8 +59,27 @@ $(SERVER): $(filter-out %_test.go,$(wildcard devserver/*.go)) devserver/go.mod d
 	@cd devserver && $(call progress,$(GO) build -v -ldflags='-s -w' -o ../$(SERVER) .)
 	@touch $(SERVER)
 
+.PHONY: browser
+browser: $(DRIVER)/package/cli.js ## install what browser operations need, if it is not there
+	@for name in "$(HEADGATE_CHROMIUM)" chromium google-chrome google-chrome-stable chrome; do \
+		if [ -n "$$name" ] && command -v "$$name" >/dev/null; then exit 0; fi; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! grep -qs '^ID=ubuntu' /etc/os-release; then \
+		echo "installing Chromium (125 MB)"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-liberation >/dev/null; \
+	else \
+		echo "there is no Chromium or Chrome on the PATH: installing Playwright's own"; \
+		$(DRIVER)/node $(DRIVER)/package/cli.js install --only-shell chromium; \
+	fi
+
+$(DRIVER)/package/cli.js:
+	@echo "installing the browser driver (playwright-core $(PLAYWRIGHT_VERSION), 3 MB)"
+	@dir=$$(mktemp -d) && mkdir -p $(DRIVER) && (cd $$dir && npm pack --silent playwright-core@$(PLAYWRIGHT_VERSION) >/dev/null) && \
+		tar -xzf $$dir/playwright-core-$(PLAYWRIGHT_VERSION).tgz -C $(DRIVER) && ln -sfn "$$(command -v node)" $(DRIVER)/node && rm -r $$dir
+	@touch $@
+
 .PHONY: run
 run: build ## run everything on this machine
+	@$(MAKE) --no-print-directory browser || echo "without a browser, tasks of type browser fail; all else runs"
 	@exec bin/headgate dev --config headgate.yaml
 
 .PHONY: drill
@@ -80,7 +103,7 @@ bench: build ## measure the core, then everything beside a bare workflow, 20 min
 	@bin/headgate bench $(BENCHFLAGS)
 
 .PHONY: test
-test: build ## run all tests against the built programs (TESTFLAGS='-run X -v')
+test: build browser ## run all tests against the built programs (TESTFLAGS='-run X -v')
 	$(GO) test -vet=off -count=1 -timeout 30m $(TESTFLAGS) $$($(GO) list ./... | grep -v /testsuite)
 	# One package at a time: each starts a Temporal server and workers of its own.
 	$(GO) test -p 1 -vet=off -count=1 -timeout 30m $(TESTFLAGS) ./testsuite/...

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -60,6 +61,11 @@ func (n Network) control(_, address string, _ syscall.RawConn) error {
 }
 
 func (n Network) dialer() *net.Dialer { return &net.Dialer{Control: n.control} }
+
+// Dial connects to an address, unless it may not be reached.
+func (n Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return n.dialer().DialContext(ctx, network, address)
+}
 
 // unreached is the outcome of an attempt whose provider could not be reached: a
 // policy refused it for good, or a retry may help.

@@ -36,6 +36,9 @@ func (e *Effects) probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 		ctx, cancel = context.WithTimeout(ctx, in.Probe.Timeout.D())
 		defer cancel()
 	}
+	if in.Kind == contract.ProbeLookup && in.Probe.Visit != nil {
+		return e.probeOwn(ctx, BrowserType, in)
+	}
 	if name, own := strings.CutPrefix(in.Probe.URL, contract.TypeProbe); own && in.Kind == contract.ProbeLookup {
 		return e.probeOwn(ctx, name, in)
 	}

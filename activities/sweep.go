@@ -255,7 +255,7 @@ func (s *sweep) compare(ctx context.Context, task stored) error {
 		s.report.Open++
 		return nil
 	}
-	if task.end.Phase == "" || s.op.Probe == nil || s.op.Probe.URL == "" {
+	if task.end.Phase == "" || !s.op.Probe.Looks() {
 		s.report.Unclear++
 		return nil
 	}

@@ -23,6 +23,9 @@ const (
 	minHeartbeat     = time.Second
 	maxHeartbeat     = 5 * time.Minute
 
+	// DefaultStepTimeout is that of one step of a browser operation: 100ms to 10m.
+	DefaultStepTimeout = 10 * time.Second
+
 	// DefaultMaxAttempts is retry.max_attempts: 1 to 100.
 	DefaultMaxAttempts = 5
 	maxAttempts        = 100

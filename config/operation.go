@@ -11,7 +11,7 @@ import (
 
 // operationTypes are the built-in operation types. The file may name others in
 // its section types.
-var operationTypes = []string{"http", "model"}
+var operationTypes = []string{"http", "browser", "model"}
 
 // readOperations also puts into the budget what admission must know of them.
 func readOperations(root *section, budget *admission.Policy, own []string) []Operation {
@@ -40,12 +40,8 @@ func readOperations(root *section, budget *admission.Policy, own []string) []Ope
 // all errors of an operation come at once.
 func readOperation(name string, s *section, budget admission.Policy, own []string) Operation {
 	d := contract.Operation{Name: name, Type: operationTypes[0]}
-	if f, ok := s.need("type", operationTypes[0]); ok {
-		if f.value.text == "browser" {
-			s.errorAt(f, "type %s is not served by this version: write %s", f.value.text, strings.Join(operationTypes, ", "))
-		} else {
-			d.Type = s.oneOf("type", operationTypes[0], append(slices.Clone(operationTypes), own...)...)
-		}
+	if _, ok := s.need("type", operationTypes[0]); ok {
+		d.Type = s.oneOf("type", operationTypes[0], append(slices.Clone(operationTypes), own...)...)
 	}
 	d.Timeout = s.span("timeout", DefaultTimeout, minTimeout, maxTimeout)
 	d.Heartbeat = s.span("heartbeat", DefaultHeartbeat, minHeartbeat, maxHeartbeat)
@@ -53,6 +49,7 @@ func readOperation(name string, s *section, budget admission.Policy, own []strin
 	s.readWhat(&d, own)
 	d.Replay = readReplay(s.child("replay"), d)
 	d.OnFinding = s.oneOf("on_finding", "", contract.OnFindingRecord, contract.OnFindingFreeze)
+	checkReads(s, d)
 	if p := s.child("probe"); p != nil {
 		d.Probe = readProbe(p, budget, d, own)
 		checkCancel(p, d)
@@ -89,6 +86,10 @@ func (s *section) readWhat(d *contract.Operation, own []string) {
 	case d.Type == "model":
 		if f, ok := s.need("model", "{api: openai, name: ..., max_tokens: 1000}"); ok {
 			d.Model = readModel(s.childOf(f))
+		}
+	case d.Type == browserType:
+		if f, ok := s.need("browser", "{read_only: \"https://host/**\", steps: {open: {goto: \"https://...\"}}}"); ok {
+			d.Browser = readBrowser(s.childOf(f))
 		}
 	default:
 		if f, ok := s.need("request", "{method: POST, url: \"https://...\"}"); ok {
@@ -155,6 +156,9 @@ func readReplay(s *section, d contract.Operation) contract.Replay {
 	class, _ := s.field("class")
 	if d.Model != nil {
 		s.errorAt(class, "no model's provider deduplicates by key: write `class: safe` if a second answer does no harm but its price, else `class: never`")
+	}
+	if d.Browser != nil && d.Browser.IdempotencyHeader == "" {
+		s.errorAt(class, "a keyed operation sends a key: write browser.idempotency_header, or `class: never`")
 	}
 	if d.Request != nil && d.Request.IdempotencyHeader == "" && d.Request.Webhook == nil {
 		s.errorAt(class, "a keyed operation sends a key: write request.idempotency_header or request.webhook, or `class: never`")

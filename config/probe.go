@@ -16,9 +16,20 @@ func readProbe(s *section, budget admission.Policy, d contract.Operation, own []
 	cancel, cancels := s.field("cancel")
 	callback, calls := s.field("callback")
 	itself := slices.Contains(own, d.Type) && s.truth("own")
+	if d.Type == browserType {
+		visit, visits := s.field("visit")
+		if visits {
+			readVisit(s.childOf(visit), out)
+		}
+		if visits && looks {
+			s.errorAt(lookup, "there are two look-ups: write lookup or visit")
+		}
+		looks = looks || visits
+	}
 	switch {
 	case looks && itself:
 		s.errorAt(lookup, "the type looks up by itself: remove lookup or own")
+	case out.Visit != nil:
 	case looks:
 		readLookup(s.childOf(lookup), out)
 	case itself:
@@ -93,7 +104,11 @@ func readCancel(s *section) *contract.Cancel {
 // checkCancel needs the request: an effect is sent again under a key only if that
 // goes with it, so that a first request which arrives late meets it.
 func checkCancel(s *section, d contract.Operation) {
-	if d.Probe.Cancel == nil || d.Probe.Cancel.Then != contract.ThenRetry || d.Request == nil || d.Request.IdempotencyHeader != "" {
+	sends := d.Request == nil || d.Request.IdempotencyHeader != ""
+	if d.Browser != nil {
+		sends = d.Browser.IdempotencyHeader != ""
+	}
+	if d.Probe.Cancel == nil || d.Probe.Cancel.Then != contract.ThenRetry || sends {
 		return
 	}
 	f, _ := s.field("cancel")
@@ -165,7 +180,7 @@ func readProvider(s *section, d contract.Operation) *contract.Provider {
 	}
 	if f, ok := s.field("lookup"); ok {
 		out.Lookup = readLookups(s.childOf(f))
-		if d.Probe == nil || d.Probe.URL == "" {
+		if !d.Probe.Looks() {
 			s.errorAt(f, "the operation has no look-up: write probe.lookup, or remove it")
 		}
 	}

@@ -9,8 +9,7 @@ func TestRefuseOperations(t *testing.T) {
 	const cost, lookup = "cost: {calls: 1}", `{url: "http://psp.example/?key={key}", happened: "status == 200"}`
 	for _, c := range []refusal{
 		{name: "no type", new: edited("  charge:", "  §charge:", "    type: http\n", ""), texts: []string{"operations.charge: type is missing: write `type: http`"}},
-		{name: "type of a later version", old: "type: http", new: "type: §browser", texts: []string{"type browser is not served by this version: write http, model"}},
-		{name: "type unknown", old: "type: http", new: "type: §smtp", texts: []string{`"smtp" is not known: write http, model`}},
+		{name: "type unknown", old: "type: http", new: "type: §smtp", texts: []string{`"smtp" is not known: write http, browser, model`}},
 		{name: "type empty", old: "type: http", new: "type:§", texts: []string{"it is empty"}},
 		{name: "field misspelt", old: "type: http", new: "type: http\n    §tiemout: 3s", texts: []string{`no field "tiemout": did you mean "timeout"?`}},
 		{name: "field not built", old: "type: http", new: "type: http\n    §verify: true", texts: []string{`no field "verify"`}},

@@ -27,7 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "add what is new to the golden files")
 var messages = []any{
 	contract.AdmitReply{}, contract.AdmitRequest{}, contract.Approval{}, contract.ApprovalDecision{}, contract.ApprovalReply{},
 	contract.ApprovalStand{}, contract.ApprovalView{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
-	contract.AuditRequest{}, contract.Beat{}, contract.BudgetInput{}, contract.Callback{}, contract.Cancel{}, contract.ConfigureReply{},
+	contract.AuditRequest{}, contract.Beat{}, contract.Browser{}, contract.BudgetInput{}, contract.Callback{}, contract.Cancel{}, contract.ConfigureReply{},
 	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
 	contract.AuditInput{}, contract.AuditReport{}, contract.AuditView{}, contract.ClosedEvidence{}, contract.Deliveries{},
 	contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.Explanation{},
@@ -39,8 +39,8 @@ var messages = []any{
 	contract.Claim{}, contract.Intent{}, contract.IntentInput{},
 	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.Provider{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
 	contract.ReportBatch{}, contract.ReportInput{}, contract.RequestBatch{}, contract.RequestInput{}, contract.Resolution{},
-	contract.ResolveReply{}, contract.Resolved{}, contract.Retry{}, contract.Stand{}, contract.SubmitRequest{}, contract.TaskInput{},
-	contract.TaskPage{}, contract.TaskResult{}, contract.TaskView{}, contract.Ticket{}, contract.Waiting{}, contract.WhyRequest{},
+	contract.ResolveReply{}, contract.Resolved{}, contract.Retry{}, contract.Stand{}, contract.Step{}, contract.SubmitRequest{}, contract.TaskInput{},
+	contract.TaskPage{}, contract.TaskResult{}, contract.TaskView{}, contract.Ticket{}, contract.Visit{}, contract.Waiting{}, contract.WhyRequest{},
 
 	admission.Cost{}, admission.Lease{}, admission.Policy{}, admission.Report{}, admission.Request{}, admission.Snapshot{},
 	admission.Verdict{}, admission.View{}, admission.Why{},

@@ -21,6 +21,7 @@ type Operation struct {
 	Replay    Replay       `json:"replay"`
 	Request   *HTTPRequest `json:"request,omitempty"` // type http
 	Model     *Model       `json:"model,omitempty"`   // type model
+	Browser   *Browser     `json:"browser,omitempty"` // type browser
 	Probe     *Probe       `json:"probe,omitempty"`   // nil: none
 	// Doubts tells that the budget hears of each doubt about an effect, and of its
 	// end. Tasks that were pinned before there was a ceiling say neither.
@@ -129,6 +130,9 @@ type Probe struct {
 	Attempts int      `json:"attempts"`
 	Base     Duration `json:"base"` // wait between look-ups; doubles
 	Max      Duration `json:"max"`
+
+	// Visit is a look-up in a browser, in place of one by URL; nil: there is none.
+	Visit *Visit `json:"visit,omitempty"`
 
 	Cancel   *Cancel   `json:"cancel,omitempty"`   // nil: an effect is never called off
 	Callback *Callback `json:"callback,omitempty"` // nil: callbacks are not taken

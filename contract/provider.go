@@ -33,7 +33,7 @@ type Lookups struct {
 // provider is believed in what its probe says: its look-up finds each effect
 // once the settle delay has passed.
 func (o Operation) Reads() admission.Reads {
-	if o.Probe == nil || o.Probe.URL == "" {
+	if !o.Probe.Looks() {
 		return admission.Reads{}
 	}
 	if o.Provider == nil {

@@ -34,6 +34,7 @@ type dev struct {
 	noWorkers, noGateway bool
 	slots                int
 	sampleListen         string
+	pages                browserFlags
 }
 
 func newDevCommand() *cobra.Command {
@@ -56,6 +57,7 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 	}
 	d.flags(c, "warn")
 	d.controlFlags(c)
+	d.pages.flags(c)
 	f := c.Flags()
 	f.StringVar(&d.data, "data", ".headgate", "folder of all data")
 	f.StringVar(&d.listen, "listen", "", "host:port of the gateway (default: gateway.listen of the configuration)")
@@ -72,6 +74,10 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 	// 1. Everything that can be refused with a clear message.
 	checked, err := d.load()
+	if err != nil {
+		return err
+	}
+	browser, err := d.pages.options()
 	if err != nil {
 		return err
 	}
@@ -125,7 +131,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if !d.noWorkers {
 		parts.start("workers", func(ctx context.Context) error {
 			return d.work(ctx, workers.Options{Client: temporal, Config: checked, Roles: workers.Roles(), Log: log,
-				Slots: d.slots, Build: buildID(), StopTimeout: devDrain})
+				Slots: d.slots, Browser: browser, Build: buildID(), StopTimeout: devDrain})
 		})
 	}
 	if !d.noGateway {

@@ -52,6 +52,7 @@ func sampleTasks() []sampleTask {
 	return append(all,
 		sampleTask{"globex", "crm-1", "charge_card", admission.High, `{"amount": 990, "currency": "EUR"}`},
 		sampleTask{"globex", "crm-1", "notify", admission.Low, `{"to": "mara", "text": "hello"}`},
+		sampleTask{"acme", "desk-1", "book_slot", admission.Normal, `{"slot": "mon-9", "name": "Ann"}`},
 		sampleTask{"acme", "research-1", "read_page", admission.Normal, `{"page": "news"}`},
 	)
 }

@@ -18,12 +18,13 @@ func newWorkerCommand() *cobra.Command {
 	var roles []string
 	var slots int
 	var rate float64
+	var pages browserFlags
 	c := &cobra.Command{
 		Use:   "worker --role ROLE...",
 		Short: "Run a worker",
 		Long: `Worker runs workflows (role control) or effects (a role for each type of them:
-http, model), each from a task queue of its own. At SIGTERM it takes nothing new
-and lets what runs come to its end; at the second signal it stops at once, and
+http, browser, model), each from a task queue of its own. At SIGTERM it takes nothing
+new and lets what runs come to its end; at the second signal it stops at once, and
 what was dispatched is looked up.
 
 A control worker starts the budget if there is none. A running budget keeps its
@@ -36,6 +37,10 @@ limits, and a difference to the configuration is logged, unless --apply is given
 				}
 			}
 			checked, err := p.load()
+			if err != nil {
+				return err
+			}
+			browser, err := pages.options()
 			if err != nil {
 				return err
 			}
@@ -52,12 +57,13 @@ limits, and a difference to the configuration is logged, unless --apply is given
 			defer temporal.Close()
 			return p.work(ctx, workers.Options{
 				Client: temporal, Config: checked, Roles: roles, Log: log, Slots: slots, RatePerSecond: rate,
-				Build: buildID(), StopTimeout: drainTime,
+				Build: buildID(), StopTimeout: drainTime, Browser: browser,
 			})
 		},
 	}
 	p.flags(c, "info")
 	p.controlFlags(c)
+	pages.flags(c)
 	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
 	c.Flags().IntVar(&slots, "slots", 0, "effects of each role at one time, at most what the budget leases (default: the worker's own)")
 	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")

@@ -21,12 +21,14 @@ type role struct {
 	register func(r worker.Registry, o Options, identity string)
 	options  func(o Options) worker.Options
 	budget   bool // it makes sure that the budget exists
+	browser  bool // it has a browser
 }
 
 // roles is the one table. A new type of effect is one more line.
 var roles = []role{
 	{name: "control", queue: contract.ControlQueue, register: registerControl, options: controlOptions, budget: true},
 	effects(activities.HTTPType, func(n activities.Network) activities.Type { return &activities.HTTP{Network: n} }),
+	browser(),
 	effects(activities.ModelType, func(n activities.Network) activities.Type { return &activities.Model{Network: n} }),
 }
 
@@ -91,11 +93,10 @@ func effects(typeName string, newType func(activities.Network) activities.Type) 
 		name:  typeName,
 		queue: contract.EffectsQueue(typeName),
 		register: func(r worker.Registry, o Options, identity string) {
-			network := activities.Network{Private: o.Config.Network.Private}
 			activities.RegisterEffects(r, &activities.Effects{
 				Client:  o.Client,
-				Types:   map[string]activities.Type{typeName: newType(network)},
-				Network: network,
+				Types:   map[string]activities.Type{typeName: newType(o.network())},
+				Network: o.network(),
 				Worker:  identity,
 				Build:   o.Build,
 				Log:     o.Log,

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/activities"
+	"headgate/activities/playwright"
 	"headgate/config"
 )
 
@@ -44,7 +45,8 @@ type Options struct {
 	Types map[string]activities.Type
 	Log   *zap.Logger
 	// Slots is how many attempts each effect role has at once: at most as many as the
-	// budget of Config leases, and one more behind each that stands by. Zero: DefaultSlots.
+	// budget of Config leases, and one more behind each that stands by. Zero: DefaultSlots,
+	// or DefaultPages in a browser.
 	Slots int
 	// RatePerSecond bounds how many effects of a queue are started, over all
 	// workers. Zero: no bound.
@@ -53,9 +55,14 @@ type Options struct {
 	// host:pid.
 	Identity string
 	Build    string // of the code that runs, as histories show it. Empty: "dev"
+	// Browser is how the role browser runs its browser. Its log is that of above.
+	Browser playwright.Options
 	// StopTimeout is how long running effects may go on after the end of Run's
 	// context. Zero: DefaultStopTimeout.
 	StopTimeout time.Duration
+
+	slotsUnsaid bool
+	pages       *playwright.Driver
 }
 
 // normalize fills in the zero values and refuses what cannot be meant.
@@ -71,7 +78,7 @@ func (o Options) normalize() (Options, error) {
 		return o, fmt.Errorf("workers: stop timeout is %s: want 0 or more", o.StopTimeout)
 	}
 	if o.Slots == 0 {
-		o.Slots = DefaultSlots
+		o.Slots, o.slotsUnsaid = DefaultSlots, true
 	}
 	if o.StopTimeout == 0 {
 		o.StopTimeout = DefaultStopTimeout
@@ -107,6 +114,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	worker.SetStickyWorkflowCacheSize(stickyWorkflows)
 
+	o.Browser.Log = o.Log
+	o.Browser.Dial = o.network().Dial
+	o.pages = playwright.New(o.Browser) // it starts nothing yet
+	defer func() { _ = o.pages.Close() }()
+
 	// At the end: call off what runs aside, wait for it, then drain the workers.
 	var started []worker.Worker
 	defer func() {
@@ -130,6 +142,9 @@ func Run(ctx context.Context, o Options) error {
 		if r.budget {
 			aside.Go(func() { ensureBudget(ctx, o) })
 		}
+		if r.browser && browses(o.Config) {
+			aside.Go(func() { startBrowser(ctx, o) })
+		}
 	}
 	select {
 	case <-ctx.Done():
@@ -138,6 +153,11 @@ func Run(ctx context.Context, o Options) error {
 	case err := <-fatal:
 		return err
 	}
+}
+
+// network says which addresses effects, look-ups and pages may reach.
+func (o Options) network() activities.Network {
+	return activities.Network{Private: o.Config.Network.Private}
 }
 
 // worker makes the worker of a role; it is not started.

@@ -52,7 +52,7 @@ func (n *names) RegisterActivityWithOptions(_ any, o activity.RegisterOptions) {
 func TestRoleTable(t *testing.T) {
 	o, err := testOptions(t).normalize()
 	require.NoError(t, err)
-	require.Equal(t, []string{"control", "http", "model"}, Roles())
+	require.Equal(t, []string{"control", "http", "browser", "model"}, Roles())
 	for _, c := range []struct {
 		role, queue           string
 		workflows, activities []string
@@ -62,6 +62,7 @@ func TestRoleTable(t *testing.T) {
 			[]string{"resolve-operation", "report", "request", "settle", "deliver", "audit", "stop-attempts", "note-findings", "settled"}, true, false},
 		{"http", "headgate-effects-http", nil, []string{"effect", "probe", "sweep"}, false, true},
 		{"model", "headgate-effects-model", nil, []string{"effect", "probe", "sweep"}, false, true},
+		{"browser", "headgate-effects-browser", nil, []string{"effect", "probe", "sweep"}, false, true},
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			chosen, err := choose([]string{c.role, c.role}, nil)
@@ -85,9 +86,9 @@ func TestRoleTable(t *testing.T) {
 func TestUnknownRole(t *testing.T) {
 	o := testOptions(t)
 	o.Roles = []string{"control", "htpp"}
-	require.EqualError(t, Run(t.Context(), o), `workers: there is no role "htpp": want control or http or model`)
+	require.EqualError(t, Run(t.Context(), o), `workers: there is no role "htpp": want control or http or browser or model`)
 	o.Roles = nil
-	require.EqualError(t, Run(t.Context(), o), `workers: no role is given: want control or http or model`)
+	require.EqualError(t, Run(t.Context(), o), `workers: no role is given: want control or http or browser or model`)
 }
 
 func TestOptions(t *testing.T) {
@@ -97,6 +98,7 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, DefaultSlots, e.MaxConcurrentActivityExecutionSize)
 	require.Equal(t, DefaultStopTimeout, e.WorkerStopTimeout)
 	require.Zero(t, e.TaskQueueActivitiesPerSecond)
+	require.Equal(t, DefaultPages, browser().options(o).MaxConcurrentActivityExecutionSize)
 
 	o = testOptions(t)
 	o.Slots, o.RatePerSecond, o.StopTimeout, o.Identity = 3, 0.5, time.Second, "pod-7"
@@ -104,6 +106,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	e = effectOptions(o)
 	require.Equal(t, 3, e.MaxConcurrentActivityExecutionSize)
+	require.Equal(t, 3, browser().options(o).MaxConcurrentActivityExecutionSize)
 	require.InDelta(t, 0.5, e.TaskQueueActivitiesPerSecond, 0)
 	require.Equal(t, time.Second, e.WorkerStopTimeout)
 	require.Equal(t, worker.BlockWorkflow, controlOptions(o).WorkflowPanicPolicy)

@@ -11,7 +11,7 @@ import (
 
 // looks tells whether the provider can be asked what happened.
 func (r *reconciliation) looks() bool {
-	return r.in.Operation.Probe != nil && r.in.Operation.Probe.URL != ""
+	return r.in.Operation.Probe.Looks()
 }
 
 // cancels tells whether an effect may be called off. One that has been accepted

@@ -165,6 +165,18 @@ func numbered(name string, i, of int) string {
 	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
+// AddWorker starts one more worker of a role, which cases can kill, and which is
+// healed like the others.
+func (w *World) AddWorker(ctx context.Context, name, role string, args ...string) (*Process, error) {
+	worker, err := w.client(name, w.Workers[0].program, filepath.Join(w.Dir, "headgate.yaml"), append([]string{"worker", "--role", role}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	worker.ready = polling(worker, proxy.ActivityPoll(proxy.Before, contract.EffectsQueue(role)))
+	w.Workers = append(w.Workers, worker)
+	return worker, worker.Start(ctx)
+}
+
 // NewServer is an embedded Temporal server with its data and log in dir. It is
 // not started yet.
 func NewServer(dir, program, port string) *Process {

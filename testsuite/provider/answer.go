@@ -14,6 +14,8 @@ type answer struct {
 	body       []byte
 	problem    bool   // the body is application/problem+json
 	retryAfter string // header text
+	html       bool   // the body is a page
+	location   string // header text
 	replayed   bool   // a first answer again
 	stream     bool   // the body is text/event-stream
 	begun      bool   // the head has left; body is the rest
@@ -55,6 +57,12 @@ func (a answer) head(w http.ResponseWriter) {
 	}
 	if a.stream {
 		h.Set("Content-Type", "text/event-stream")
+	}
+	if a.html {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+	}
+	if a.location != "" {
+		h.Set("Location", a.location)
 	}
 	if a.retryAfter != "" {
 		h.Set("Retry-After", a.retryAfter)

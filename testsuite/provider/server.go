@@ -222,6 +222,7 @@ func (s *Server) newRoutes() *http.ServeMux {
 	mux.HandleFunc("GET /deployments", s.getCharges)
 	mux.HandleFunc("POST /v1/chat/completions", s.postModel(chatCompletions))
 	mux.HandleFunc("POST /v1/messages", s.postModel(messages))
+	s.routeSite(mux)
 	s.routeAdmin(mux)
 	return mux
 }
