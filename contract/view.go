@@ -108,12 +108,15 @@ type Event struct {
 	Attempt int       `json:"attempt,omitempty"`
 }
 
-// Explanation is a task's timeline, from its history alone, and one sentence
-// that says where it stands.
+// Explanation is a task's timeline, from its history alone, one sentence that says
+// where it stands, and what was found wrong about it from outside.
 type Explanation struct {
-	Task     TaskView `json:"task"`
-	Events   []Event  `json:"events"`
-	Sentence string   `json:"sentence"`
+	Task     TaskView  `json:"task"`
+	Events   []Event   `json:"events"`
+	Sentence string    `json:"sentence"`
+	Findings []Finding `json:"findings,omitempty"`
+	// FindingsUnread: no worker answered what the findings are. There may be some.
+	FindingsUnread bool `json:"findings_unread,omitempty"`
 }
 
 // Problem is a problem document (RFC 9457) with Headgate's members.

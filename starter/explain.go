@@ -50,6 +50,12 @@ func printExplanation(w io.Writer, x contract.Explanation) error {
 	if err := table(w, []string{"TIME (UTC)", "ATTEMPT", "EVENT", "WHAT [BY WHOM]"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", cell(x.Sentence))
-	return err
+	fmt.Fprintf(w, "\n%s\n", cell(x.Sentence))
+	for _, f := range x.Findings {
+		fmt.Fprintf(w, "FOUND by %s at %s: %s: %s\n", cell(f.Actor), f.At.UTC().Format("01-02 15:04:05"), cell(f.Kind), cell(f.Detail))
+	}
+	if x.FindingsUnread {
+		fmt.Fprintln(w, "No worker says whether something was found wrong about it from outside.")
+	}
+	return nil
 }

@@ -61,6 +61,9 @@ func TestOutput(t *testing.T) {
 		{At: *at(1), Name: "claimed", Attempt: 1, Actor: "worker-1"},
 		{At: *at(2), Name: "answer", Attempt: 1, Detail: "succeeded, status 201"}}}
 
+	wrong := contract.Explanation{Task: full, Sentence: explanation.Sentence, Findings: []contract.Finding{{Kind: contract.FindingDuplicate,
+		Task: full.Task, Count: 2, Detail: "the provider counts 2 effects", Actor: "audit by http@host:1", At: *at(5)}}, FindingsUnread: true}
+
 	lease := admission.Lease{ID: "lease-1", Granted: *at(1)}
 	asks := contract.ApprovalView{Task: task(contract.PhaseAccepted), Payload: json.RawMessage(`{"amount":1200}`), Rule: "payload.amount > 1000"}
 	asks.Task.Approval = &contract.ApprovalStand{Version: 1, Since: *at(0), Expires: *at(59), Hash: "sha256:0123456789abcdef", Digest: "sha256:fedcba"}
@@ -79,6 +82,7 @@ func TestOutput(t *testing.T) {
 		"status-hostile":   {[]string{"status", "acme", "inv/42"}, taskRoute, hostile},
 		"status-json":      {[]string{"status", "acme", "inv/42", "--json"}, taskRoute, waiting},
 		"explain":          {[]string{"explain", "acme", "inv/42"}, taskRoute + "/explain", explanation},
+		"explain-found":    {[]string{"explain", "acme", "inv/42"}, taskRoute + "/explain", wrong},
 		"queue":            {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: view}},
 		"queue-leases":     {[]string{"queue", "--leases"}, "GET /v1/queue", gateway.QueueView{View: view}},
 		"queue-empty":      {[]string{"queue"}, "GET /v1/queue", gateway.QueueView{View: admission.View{Now: *at(0), Soft: 800, Hard: 1000}}},

@@ -101,15 +101,24 @@ func (g *Gateway) findings(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	view := contract.FindingsView{Operation: op.Name, Findings: []contract.Finding{}}
-	value, err := g.client.QueryWorkflow(ctx, contract.FindingsID(op.Name), "", contract.FindingsQuery)
-	if err == nil {
-		err = value.Get(&view)
-	}
-	if err != nil && !notFound(err) { // none was ever told
+	view, err := g.findingsOf(ctx, op.Name)
+	if err != nil {
 		return upstream("temporal_unavailable", err)
 	}
 	return reply(w, http.StatusOK, view)
+}
+
+// findingsOf asks for an operation's findings. No error if none was ever told.
+func (g *Gateway) findingsOf(ctx context.Context, operation string) (contract.FindingsView, error) {
+	view := contract.FindingsView{Operation: operation, Findings: []contract.Finding{}}
+	value, err := g.client.QueryWorkflow(ctx, contract.FindingsID(operation), "", contract.FindingsQuery)
+	if err == nil {
+		err = value.Get(&view)
+	}
+	if notFound(err) {
+		err = nil
+	}
+	return view, err
 }
 
 // contradicted hands a callback about a task that has ended to the operation's

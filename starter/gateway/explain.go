@@ -5,12 +5,16 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 
 	"headgate/contract"
 )
+
+// findingsPatience bounds the wait for findings, which a worker answers.
+const findingsPatience = 2 * time.Second
 
 // maxRuns bounds how many runs of one reconciliation are read.
 const maxRuns = 20
@@ -45,7 +49,18 @@ func (g *Gateway) explain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return upstream("temporal_unavailable", err)
 	}
-	return reply(w, http.StatusOK, contract.Explanation{Task: view, Events: events, Sentence: sentence(view, s.past)})
+	told := contract.Explanation{Task: view, Events: events, Sentence: sentence(view, s.past)}
+	told.Findings, told.FindingsUnread = g.against(ctx, view.Operation, view.Task)
+	return reply(w, http.StatusOK, told)
+}
+
+// against reads what was found wrong about one task. A history can be read without
+// any worker, findings cannot: then unread says so, soon.
+func (g *Gateway) against(ctx context.Context, operation, task string) (found []contract.Finding, unread bool) {
+	ctx, cancel := context.WithTimeout(ctx, findingsPatience)
+	defer cancel()
+	all, err := g.findingsOf(ctx, operation)
+	return slices.DeleteFunc(all.Findings, func(f contract.Finding) bool { return f.Task != task }), err != nil
 }
 
 // timeline merges a task's own events with those of its reconciliations.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 
 	"headgate/admission"
 	"headgate/contract"
@@ -322,4 +323,35 @@ func TestStopsAreTold(t *testing.T) {
 	}
 	assert.Equal(t, []string{"stop_requested: it stands by for a place that it may not take any more: the budget decides anew",
 		"stop_requested: the operation is frozen: charged twice"}, told)
+}
+
+// What was found wrong about a task is told with its story; what was found about
+// others is not, and a story is told when nobody can say what was found.
+func TestExplainTellsFindings(t *testing.T) {
+	script := &script{}
+	script.start(acmeInput())
+	f := &fake{histories: map[string][]*historypb.HistoryEvent{"task/acme/inv-42": script.events}}
+	f.put(openTask(acmeInput()))
+	var asked error
+	f.query = func(name string, _ []any) (any, error) {
+		require.Equal(t, contract.FindingsQuery, name)
+		return contract.FindingsView{Findings: []contract.Finding{
+			{Kind: contract.FindingDuplicate, Task: "task/acme/inv-42", Count: 2},
+			{Kind: contract.FindingDuplicate, Task: "task/acme/inv-43", Count: 2},
+			{Kind: contract.FindingOrphaned, Effect: "hg-planted"}}}, asked
+	}
+	told := func() contract.Explanation {
+		return decodeBody[contract.Explanation](t, do(t, newGateway(f), "GET", "/v1/tasks/acme/inv-42/explain", ""))
+	}
+	x := told()
+	require.Len(t, x.Findings, 1)
+	require.Equal(t, "task/acme/inv-42", x.Findings[0].Task)
+	require.False(t, x.FindingsUnread)
+	asked = serviceerror.NewDeadlineExceeded("no worker")
+	x = told()
+	require.NotEmpty(t, x.Sentence)
+	require.Empty(t, x.Findings)
+	require.True(t, x.FindingsUnread)
+	asked = serviceerror.NewNotFound("none was ever told")
+	require.False(t, told().FindingsUnread)
 }

@@ -217,6 +217,9 @@ func (h *handle) Get(_ context.Context, into any) error {
 }
 
 func (f *fake) QueryWorkflow(_ context.Context, _, _, name string, args ...any) (converter.EncodedValue, error) {
+	if f.query == nil {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
 	answer, err := f.query(name, args)
 	if err != nil {
 		return nil, err
