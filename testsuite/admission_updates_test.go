@@ -38,7 +38,9 @@ import (
 )
 
 // pause is an update that the budget always takes. The server's own word that a
-// run, or the end of one, came in between is no error: it is sent again.
+// run, or the end of one, came in between is no error: it is sent again. So is what
+// the SDK gave up after a minute: where ten are in flight its retries back off, and
+// some are overtaken again and again on a slow machine.
 func (h *house) pause(ctx context.Context, tenant string, dispatch bool) error {
 	for try := 0; ; try++ {
 		handle, err := h.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: contract.BudgetID(contract.DefaultBudget), UpdateName: contract.PauseUpdate,
@@ -48,6 +50,10 @@ func (h *house) pause(ctx context.Context, tenant string, dispatch bool) error {
 		}
 		var app *temporal.ApplicationError
 		var between *serviceerror.WorkflowNotReady
+		var overtaken *client.WorkflowUpdateServiceTimeoutOrCanceledError
+		if errors.As(err, &overtaken) && ctx.Err() == nil {
+			continue
+		}
 		if try < 3 && (errors.As(err, &app) && app.Type() == "AcceptedUpdateCompletedWorkflow" || errors.As(err, &between)) {
 			continue
 		}
