@@ -36,6 +36,7 @@ type Browser struct {
 // PagePlan is what a page is to do, with all values filled in.
 type PagePlan struct {
 	Browser   contract.Browser
+	Owner     string // the tenant
 	Key       string // value of the idempotency header
 	Artefacts string // name of the folder for what is kept of a failure; empty: nothing is
 }
@@ -77,7 +78,7 @@ func (b *Browser) Prepare(ctx context.Context, in contract.EffectInput) (Prepare
 	if err != nil {
 		return nil, invalidOperation(err.Error())
 	}
-	plan := PagePlan{Browser: *spec, Key: in.ProviderKey, Artefacts: fmt.Sprintf("%s-%d", in.ProviderKey, in.Attempt)}
+	plan := PagePlan{Browser: *spec, Owner: in.Tenant, Key: in.ProviderKey, Artefacts: fmt.Sprintf("%s-%d", in.ProviderKey, in.Attempt)}
 	if plan.Browser.Steps, err = fillSteps(spec.Steps, blanksOf(in)); err != nil {
 		return nil, &Refusal{Class: admission.Failed, Reason: "invalid_payload", Detail: brief(err.Error())}
 	}

@@ -14,7 +14,7 @@ func (b *Browser) Probe(ctx context.Context, in contract.ProbeInput) contract.Ev
 		return inconclusive(err.Error())
 	}
 	at := blanks{key: in.ProviderKey, tenant: in.Tenant, requestKey: in.Key}
-	plan := PagePlan{Browser: contract.Browser{ReadOnly: in.Probe.Visit.ReadOnly}}
+	plan := PagePlan{Owner: in.Tenant, Browser: contract.Browser{ReadOnly: in.Probe.Visit.ReadOnly}}
 	if plan.Browser.Steps, err = fillSteps(in.Probe.Visit.Steps, at); err != nil {
 		return inconclusive(err.Error())
 	}

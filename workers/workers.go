@@ -62,7 +62,7 @@ type Options struct {
 	StopTimeout time.Duration
 
 	slotsUnsaid bool
-	pages       *playwright.Driver
+	pages       *playwright.Pool
 }
 
 // normalize fills in the zero values and refuses what cannot be meant.
@@ -116,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 
 	o.Browser.Log = o.Log
 	o.Browser.Dial = o.network().Dial
-	o.pages = playwright.New(o.Browser) // it starts nothing yet
+	o.pages = playwright.NewPool(o.Browser) // it starts nothing yet
 	defer func() { _ = o.pages.Close() }()
 
 	// At the end: call off what runs aside, wait for it, then drain the workers.

@@ -56,6 +56,8 @@ type Options struct {
 	// Recycle is how many tasks a browser serves before a new one takes its place.
 	// Zero: DefaultRecycle.
 	Recycle int
+	// Browsers is how many browsers a Pool has, one for each owner. Zero: one for all.
+	Browsers int
 	// Dial makes the connections of all pages. Nil: net.Dialer's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *zap.Logger

@@ -24,6 +24,7 @@ const (
 // Plan is what a session is to do. The values of its steps are filled in.
 type Plan struct {
 	Browser contract.Browser
+	Owner   string // whose browser it runs in, where owners have their own
 	Key     string // value of the idempotency header
 	// Artefacts is the name of the folder for what is kept of a failure; empty:
 	// nothing is.
