@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -145,27 +146,34 @@ func (a *admitter) take() []*admitting {
 // ended (here: continued as new) after it was accepted.
 const updateLost = "AcceptedUpdateCompletedWorkflow"
 
+const updateTries = 3
+
 // sendBatch is one admit update. The budget answers a request that it has seen
-// before as it did then, so an update that a continue-as-new cut off is sent again.
+// before as it did then.
 func (g *Gateway) sendBatch(ctx context.Context, updateID string, requests []admission.Request) ([]admission.Verdict, error) {
-	for try := 1; ; try++ {
-		var got contract.AdmitReply
-		err := g.update(ctx, contract.BudgetID(g.budget), contract.AdmitUpdate, updateID, contract.AdmitRequest{Requests: requests}, &got)
-		var failure *temporal.ApplicationError
-		if errors.As(err, &failure) {
-			switch failure.Type() {
-			case contract.RefusedError: // all of them
-				if err := failure.Details(&got); err != nil {
-					return nil, fmt.Errorf("reading the refusals: %w", err)
-				}
-				return got.Verdicts, nil
-			case updateLost:
-				if try < 3 && ctx.Err() == nil {
-					continue
-				}
-			}
+	var got contract.AdmitReply
+	err := g.updateBudget(ctx, contract.AdmitUpdate, updateID, contract.AdmitRequest{Requests: requests}, &got)
+	var failure *temporal.ApplicationError
+	if errors.As(err, &failure) && failure.Type() == contract.RefusedError { // all of them
+		if err := failure.Details(&got); err != nil {
+			return nil, fmt.Errorf("reading the refusals: %w", err)
 		}
-		return got.Verdicts, err
+		return got.Verdicts, nil
+	}
+	return got.Verdicts, err
+}
+
+// updateBudget sends an update to the budget. What a continue-as-new cut off is
+// sent again: the budget takes each of its updates twice without harm.
+func (g *Gateway) updateBudget(ctx context.Context, name, updateID string, request, answer any) error {
+	for try := 1; ; try++ {
+		err := g.update(ctx, contract.BudgetID(g.budget), name, updateID, request, answer)
+		var failure *temporal.ApplicationError
+		var between *serviceerror.WorkflowNotReady
+		cutOff := errors.As(err, &failure) && failure.Type() == updateLost || errors.As(err, &between)
+		if !cutOff || try == updateTries || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 

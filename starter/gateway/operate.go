@@ -132,7 +132,7 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 func (g *Gateway) orderBudget(ctx context.Context, update string, order, done any) error {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	err := g.update(ctx, contract.BudgetID(g.budget), update, rand.Text(), order, done)
+	err := g.updateBudget(ctx, update, rand.Text(), order, done)
 	var refused *temporal.ApplicationError
 	switch {
 	case errors.As(err, &refused) && refused.Type() == contract.InvalidError:

@@ -164,6 +164,29 @@ func TestOrders(t *testing.T) {
 	assert.Equal(t, 503, do(t, newGateway(f), "POST", "/v1/tenants/acme/pause", "").StatusCode)
 }
 
+// An order that meets the end of the budget's run is given to the next one.
+func TestOrdersAcrossContinueAsNew(t *testing.T) {
+	for name, cut := range map[string]error{
+		"cut off": temporal.NewNonRetryableApplicationError("the workflow completed before the update completed", updateLost, nil),
+		"between": serviceerror.NewWorkflowNotReady("between two runs"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{}
+			f.update = func(o client.UpdateWorkflowOptions) (any, error) {
+				if len(f.updates) < updateTries {
+					return nil, cut
+				}
+				return o.Args[0], nil
+			}
+			require.Equal(t, 200, do(t, newGateway(f), "POST", "/v1/tenants/acme/pause", "").StatusCode)
+			require.Len(t, f.updates, updateTries)
+			f = &fake{update: func(client.UpdateWorkflowOptions) (any, error) { return nil, cut }}
+			require.Equal(t, 503, do(t, newGateway(f), "POST", "/v1/tenants/acme/pause", "").StatusCode)
+			require.Len(t, f.updates, updateTries, "not for ever")
+		})
+	}
+}
+
 func TestResolveBadInput(t *testing.T) {
 	for _, body := range []string{"", "{}", `{"outcome": "maybe", "evidence": "x", "version": 1}`, `{"outcome": "happened", "version": 1}`,
 		`{"outcome": "happened", "evidence": "x"}`, `{"outcome": "happened", "evidence": "x", "version": "1"}`,
