@@ -111,6 +111,27 @@ func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// onHangup tells of each SIGHUP, which then no longer ends the process.
+func onHangup() (<-chan struct{}, func()) {
+	signals, told, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			select {
+			case <-done:
+				return
+			case told <- struct{}{}:
+			}
+		}
+	}()
+	return told, func() { signal.Stop(signals); close(done) }
+}
+
 // listen takes a port; a taken one is a clear error that names the flag.
 func listen(flag, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)

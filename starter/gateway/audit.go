@@ -33,7 +33,7 @@ func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
 	in := contract.AuditInput{Operation: op, Budget: g.budget}
 	err = readOrder(w, r, map[string]any{"actor": &in.Actor})
 	if err == nil {
-		err = checkWords(&in.Actor, "")
+		err = checkWords(r, &in.Actor, "")
 	}
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 	order := contract.FreezeRequest{Operation: op.Name, Frozen: frozen}
 	err = readOrder(w, r, map[string]any{"reason": &order.Reason, "actor": &order.Actor})
 	if err == nil {
-		err = checkWords(&order.Actor, order.Reason)
+		err = checkWords(r, &order.Actor, order.Reason)
 	}
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 	var actor, reason string
 	err = readOrder(w, r, map[string]any{"actor": &actor, "reason": &reason})
 	if err == nil {
-		err = checkWords(&actor, reason)
+		err = checkWords(r, &actor, reason)
 	}
 	if err != nil {
 		return err
@@ -70,7 +70,12 @@ func readOrder(w http.ResponseWriter, r *http.Request, fields map[string]any) er
 }
 
 // checkWords bounds what an order says about itself, and names its actor.
-func checkWords(actor *string, reason string) error {
+func checkWords(r *http.Request, actor *string, reason string) error {
+	who(r).sign(actor)
+	return checkLengths(actor, reason)
+}
+
+func checkLengths(actor *string, reason string) error {
 	if len(*actor) > 128 || len(reason) > 1000 {
 		return refuse("invalid_request", "actor has at most 128 bytes, reason at most 1000")
 	}
@@ -114,10 +119,10 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 	case order.Until != nil && !order.Until.After(g.now()):
 		return refuse("invalid_time", "until is in the past")
 	}
-	if err := checkWords(&order.Actor, order.Reason); err != nil {
+	if err := checkWords(r, &order.Actor, order.Reason); err != nil {
 		return err
 	}
-	if err := g.mayDecide(order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
+	if err := g.mayDecide(r, order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
 		return err
 	}
 	var done contract.PauseRequest

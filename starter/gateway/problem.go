@@ -48,6 +48,9 @@ var kinds = map[string]kind{
 	"payload_too_large":       {413, "The payload is too large", contract.NextDoNotRetry},
 	"unsupported_media_type":  {415, "The body must be JSON", contract.NextDoNotRetry},
 	"cross_origin":            {403, "Requests of other sites are refused", contract.NextDoNotRetry},
+	"key_required":            {401, "A valid API key is needed", contract.NextDoNotRetry},
+	"role_missing":            {403, "The key's roles do not allow this", contract.NextAskHuman},
+	"tenant_forbidden":        {403, "The key is bound to another tenant", contract.NextDoNotRetry},
 	"no_such_route":           {404, "Nothing is here", contract.NextDoNotRetry},
 	"method_not_allowed":      {405, "The method is not allowed", contract.NextDoNotRetry},
 
@@ -222,6 +225,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	if p.Reason == "key_required" {
+		h.Set("WWW-Authenticate", "Bearer")
 	}
 	h.Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)

@@ -148,6 +148,13 @@ func readSubmit(w http.ResponseWriter, r *http.Request) (contract.TaskInput, err
 	if err != nil {
 		return contract.TaskInput{}, err
 	}
+	switch c := who(r); {
+	case !c.bound():
+	case s.Tenant == "":
+		s.Tenant = c.tenant
+	case !c.owns(s.Tenant):
+		return contract.TaskInput{}, foreign()
+	}
 	in := contract.TaskInput{
 		Tenant: s.Tenant, Key: key, Agent: s.Agent, Operation: s.Operation, Priority: s.Priority,
 		Deadline: s.Deadline, NotBefore: s.NotBefore, Payload: s.Payload,

@@ -55,8 +55,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return nil
 }
 
-// serve makes a handler of ours one of net/http's.
-func (g *Gateway) serve(h handler) http.Handler {
+// serve makes a handler of ours one of net/http's, for those who may call it.
+func (g *Gateway) serve(n needs, h handler) http.Handler {
+	h = g.authorize(n, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
 			g.fail(w, r, err)
