@@ -35,7 +35,7 @@ type dev struct {
 	slots                int
 	sampleListen         string
 	pages                browserFlags
-	front                doorFlags
+	doorFlags            doorFlags
 }
 
 func newDevCommand() *cobra.Command {
@@ -59,7 +59,7 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 	d.flags(c, "warn")
 	d.controlFlags(c)
 	d.pages.flags(c)
-	d.front.flags(c)
+	d.doorFlags.flags(c)
 	f := c.Flags()
 	f.StringVar(&d.data, "data", ".headgate", "folder of all data")
 	f.StringVar(&d.listen, "listen", "", "host:port of the gateway (default: gateway.listen of the configuration)")
@@ -87,7 +87,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	keys, err := d.front.keys(checked, log)
+	at, err := d.doorFlags.front(checked, stderr, &d.process)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		})
 	}
 	if !d.noGateway {
-		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, keys, log) })
+		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, at, log) })
 		url := "http://" + door.Addr().String()
 		parts.start("greeting", func(ctx context.Context) error { return d.greet(ctx, stdout, url, ui, checked, log) })
 	}

@@ -26,6 +26,7 @@ type door struct {
 	json    bool   // print answers as they are
 	key     string // API key; empty: none is sent
 	keyFile string
+	tls     tlsFiles // of the connection to a gateway with TLS
 }
 
 // keyVariable holds the API key. There is no flag with the key itself: others on
@@ -36,6 +37,7 @@ const keyVariable = "HEADGATE_API_KEY"
 func (d *door) flags(c *cobra.Command) {
 	c.Flags().StringVar(&d.gateway, "gateway", cmp.Or(os.Getenv("HEADGATE_GATEWAY"), defaultGateway), "URL of the gateway (or HEADGATE_GATEWAY)")
 	c.Flags().StringVar(&d.keyFile, "api-key-file", "", "`FILE` with the API key (or the key itself in HEADGATE_API_KEY)")
+	d.tls.clientFlags(c, "gateway-tls", "the gateway")
 	c.Flags().BoolVar(&d.json, "json", false, "print the answer as JSON")
 }
 
@@ -86,6 +88,14 @@ func (d *door) call(ctx context.Context, method, path string, header http.Header
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	client := &http.Client{Timeout: 90 * time.Second} // longer than the gateway takes for anything
+	if !d.tls.none() {
+		secure, err := clientTLS("--gateway-tls", d.tls)
+		if err != nil {
+			return err
+		}
+		client.Transport = &http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment}
+		defer client.CloseIdleConnections()
+	}
 	answer, err := client.Do(r)
 	if err != nil {
 		return withStatus(exitUnreachable, "no gateway answers at %s: %w\nStart one (headgate dev, headgate gateway), or name it with --gateway or HEADGATE_GATEWAY.", d.gateway, withoutURL(err))

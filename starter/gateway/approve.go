@@ -109,8 +109,7 @@ func (g *Gateway) decideApproval(w http.ResponseWriter, r *http.Request, outcome
 	if err != nil {
 		return err
 	}
-	g.log.Info("approval decided", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", word.Actor),
-		zap.String("decision", word.ID), zap.String("outcome", done.Outcome))
+	note(r, zap.String("decision", word.ID), zap.String("verdict", done.Outcome))
 	done.NextAction = contract.NextWait
 	if done.Outcome == contract.Declined {
 		done.NextAction = contract.NextDoNotRetry
@@ -128,7 +127,7 @@ func readApproval(w http.ResponseWriter, r *http.Request, word *contract.Approva
 	}
 	err = decodeStrict(body, map[string]any{"id": &word.ID, "actor": &word.Actor, "evidence": &word.Evidence, "version": &word.Version,
 		"payload_hash": &word.Hash, "operation_digest": &word.Digest})
-	who(r).sign(&word.Actor)
+	signOrder(r, &word.Actor)
 	switch {
 	case err != nil:
 		return err

@@ -44,7 +44,6 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 	if err := g.orderBudget(r.Context(), contract.FreezeUpdate, order, &done); err != nil {
 		return err
 	}
-	g.log.Info("operation order", zap.String("operation", done.Operation), zap.Bool("frozen", done.Freeze != nil),
-		zap.Int("stopping", done.Stopping), zap.String("actor", order.Actor))
+	note(r, zap.Bool("frozen", done.Freeze != nil), zap.Int("stopping", done.Stopping))
 	return reply(w, http.StatusOK, done)
 }

@@ -66,7 +66,9 @@ type Options struct {
 	Policy     admission.Policy                     // of the same file, normalized; zero: nothing to compare the budget's with
 	People     config.People                        // who may decide what; empty: everybody everything
 	Keys       *Keys                                // who may do what at all; nil: everybody everything
+	ClientRate float64                              // requests a second of each client; zero: no limit
 	Log        *zap.Logger                          // nil: no log
+	Audit      *zap.Logger                          // of operators' orders; nil: Log
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
@@ -81,7 +83,8 @@ type Gateway struct {
 	people     config.People
 	keys       *Keys  // nil: the door is open
 	digest     string // of policy; empty: none is known
-	log        *zap.Logger
+	rates      *rates
+	log, audit *zap.Logger
 	budget     string
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time
@@ -94,10 +97,14 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, keys: o.Keys, log: o.Log, budget: o.Budget, now: o.Now, after: o.After, env: o.Env}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, keys: o.Keys, rates: newRates(o.ClientRate), log: o.Log, audit: o.Audit, budget: o.Budget, now: o.Now, after: o.After, env: o.Env}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
+	if g.audit == nil {
+		g.audit = g.log
+	}
+	g.audit = g.audit.Named("audit")
 	if g.budget == "" {
 		g.budget = contract.DefaultBudget
 	}
@@ -145,7 +152,7 @@ func (g *Gateway) routes() []route {
 		{"PUT", "/v1/operations/{operation}/freeze", ordersAll("freeze"), g.freeze},
 		{"PUT", "/v1/operations/{operation}/unfreeze", ordersAll("unfreeze"), g.unfreeze},
 		{"POST", "/v1/operations/{operation}/audit", ordersAll("audit"), g.startAudit},
-		{"GET", "/v1/operations/{operation}/audit", viewsAll(), g.audit},
+		{"GET", "/v1/operations/{operation}/audit", viewsAll(), g.lastAudit},
 		{"GET", "/v1/operations/{operation}/findings", viewsAll(), g.findings},
 		{"GET", "/v1/queue", views(), g.queue},
 		{"GET", "/v1/budget", viewsAll(), g.budgetView},

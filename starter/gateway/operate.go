@@ -55,7 +55,6 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return upstream("temporal_unavailable", err)
 	}
-	g.log.Info("cancel requested", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", actor))
 	view.CancelRequested = true
 	return reply(w, http.StatusAccepted, view)
 }
@@ -71,7 +70,7 @@ func readOrder(w http.ResponseWriter, r *http.Request, fields map[string]any) er
 
 // checkWords bounds what an order says about itself, and names its actor.
 func checkWords(r *http.Request, actor *string, reason string) error {
-	who(r).sign(actor)
+	signOrder(r, actor)
 	return checkLengths(actor, reason)
 }
 
@@ -129,7 +128,7 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 	if err := g.orderBudget(r.Context(), contract.PauseUpdate, *order, &done); err != nil {
 		return err
 	}
-	g.log.Info("tenant order", zap.String("tenant", done.Tenant), zap.Bool("dispatch", done.Dispatch), zap.Bool("admission", done.Admission))
+	note(r, zap.Bool("dispatch", done.Dispatch), zap.Bool("admission", done.Admission))
 	return reply(w, http.StatusOK, done)
 }
 

@@ -119,7 +119,7 @@ func (g *Gateway) configure(w http.ResponseWriter, r *http.Request) error {
 	if err := d.Decode(&order.Policy); err != nil {
 		return refuse("invalid_request", "the field \"policy\": %s", plain(err))
 	}
-	who(r).sign(&order.Actor)
+	signOrder(r, &order.Actor)
 	done, err := g.Configure(r.Context(), order)
 	if err != nil {
 		return err

@@ -94,6 +94,7 @@ var kinds = map[string]kind{
 	"refused":                {503, "The budget refused the request", contract.NextDoNotRetry},
 
 	// Ourselves.
+	"client_rate":          {429, "The client asks too often", contract.NextRetryLater},
 	"gateway_busy":         {503, "The gateway is busy", contract.NextRetryLater},
 	"budget_unavailable":   {503, "The budget does not answer", contract.NextRetryLater},
 	"temporal_unavailable": {503, "Temporal does not answer", contract.NextRetryLater},
@@ -235,10 +236,10 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // logRefusal logs what the gateway or the budget could not do, and what they
-// would not do for want of room. What is wrong with a request is its client's
+// would not do for want of room, and that somebody came without a key. What else is wrong with a request is its client's
 // business.
 func (g *Gateway) logRefusal(r *http.Request, p *problemError) {
-	if p.Status < 500 && p.Status != http.StatusTooManyRequests || r.Pattern == readyRoute {
+	if p.Status < 500 && p.Status != http.StatusTooManyRequests && p.Reason != "key_required" || r.Pattern == readyRoute {
 		return
 	}
 	level, n := zapcore.WarnLevel, 1

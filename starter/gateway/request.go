@@ -122,7 +122,7 @@ func plain(err error) string {
 	if errors.As(err, &kind) {
 		return fmt.Sprintf("a JSON %s does not fit here", kind.Value)
 	}
-	return err.Error()
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // readSubmit reads a submission into the start input of a task, with the payload

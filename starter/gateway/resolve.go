@@ -43,8 +43,7 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g.log.Info("outcome resolved", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", word.Actor),
-		zap.String("decision", word.ID), zap.String("verdict", done.Verdict))
+	note(r, zap.String("decision", word.ID), zap.String("verdict", done.Verdict))
 	done.NextAction = contract.NextWait // the task goes on, or ends, by the verdict
 	return reply(w, http.StatusOK, done)
 }
