@@ -30,7 +30,8 @@ type Config struct {
 
 // Gateway is how the HTTP door listens.
 type Gateway struct {
-	Listen string `json:"listen"` // host:port
+	Listen  string `json:"listen"`             // host:port
+	APIKeys string `json:"api_keys,omitempty"` // a file, see ParseKeys; empty: the door is open
 }
 
 // Temporal is where the server is. Empty fields are decided by the environment.
@@ -90,6 +91,7 @@ func (c *Config) read(s *section) {
 		if f, ok := g.field("listen"); ok {
 			c.Gateway.Listen = g.address(f)
 		}
+		c.Gateway.APIKeys = g.text("api_keys")
 		g.done()
 	}
 	c.Network = readNetwork(s.child("network"))

@@ -35,6 +35,7 @@ type dev struct {
 	slots                int
 	sampleListen         string
 	pages                browserFlags
+	doorFlags            doorFlags
 }
 
 func newDevCommand() *cobra.Command {
@@ -58,6 +59,7 @@ one beside this program, else "temporal" of the Temporal CLI on the PATH.`,
 	d.flags(c, "warn")
 	d.controlFlags(c)
 	d.pages.flags(c)
+	d.doorFlags.flags(c)
 	f := c.Flags()
 	f.StringVar(&d.data, "data", ".headgate", "folder of all data")
 	f.StringVar(&d.listen, "listen", "", "host:port of the gateway (default: gateway.listen of the configuration)")
@@ -82,6 +84,10 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	log, err := d.logger(stderr)
+	if err != nil {
+		return err
+	}
+	at, err := d.doorFlags.front(checked, stderr, &d.process)
 	if err != nil {
 		return err
 	}
@@ -135,7 +141,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		})
 	}
 	if !d.noGateway {
-		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, log) })
+		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, at, log) })
 		url := "http://" + door.Addr().String()
 		parts.start("greeting", func(ctx context.Context) error { return d.greet(ctx, stdout, url, ui, checked, log) })
 	}
@@ -148,7 +154,7 @@ const devDrain = 5 * time.Second
 // greet waits until work can be admitted, sends the sample workload, and says
 // what can be done next.
 func (d *dev) greet(ctx context.Context, stdout io.Writer, url, ui string, checked *config.Config, log *zap.Logger) error {
-	to := &door{gateway: url}
+	to := &door{gateway: url, key: os.Getenv(keyVariable)}
 	if err := to.ready(ctx); err != nil {
 		log.Warn("the gateway is not ready yet", zap.Error(err))
 	}

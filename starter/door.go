@@ -24,11 +24,20 @@ const defaultGateway = "http://127.0.0.1:7280"
 type door struct {
 	gateway string // base URL
 	json    bool   // print answers as they are
+	key     string // API key; empty: none is sent
+	keyFile string
+	tls     tlsFiles // of the connection to a gateway with TLS
 }
+
+// keyVariable holds the API key. There is no flag with the key itself: others on
+// the machine would read it off the list of processes.
+const keyVariable = "HEADGATE_API_KEY"
 
 // flags adds what every client command has.
 func (d *door) flags(c *cobra.Command) {
 	c.Flags().StringVar(&d.gateway, "gateway", cmp.Or(os.Getenv("HEADGATE_GATEWAY"), defaultGateway), "URL of the gateway (or HEADGATE_GATEWAY)")
+	c.Flags().StringVar(&d.keyFile, "api-key-file", "", "`FILE` with the API key (or the key itself in HEADGATE_API_KEY)")
+	d.tls.clientFlags(c, "gateway-tls", "the gateway")
 	c.Flags().BoolVar(&d.json, "json", false, "print the answer as JSON")
 }
 
@@ -53,6 +62,10 @@ func (d *door) call(ctx context.Context, method, path string, header http.Header
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return withStatus(exitUsage, "--gateway %q is not a URL: want something like %s", d.gateway, defaultGateway)
 	}
+	key, err := d.apiKey()
+	if err != nil {
+		return err
+	}
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -71,7 +84,18 @@ func (d *door) call(ctx context.Context, method, path string, header http.Header
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
 	client := &http.Client{Timeout: 90 * time.Second} // longer than the gateway takes for anything
+	if !d.tls.none() {
+		secure, err := clientTLS("--gateway-tls", d.tls)
+		if err != nil {
+			return err
+		}
+		client.Transport = &http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment}
+		defer client.CloseIdleConnections()
+	}
 	answer, err := client.Do(r)
 	if err != nil {
 		return withStatus(exitUnreachable, "no gateway answers at %s: %w\nStart one (headgate dev, headgate gateway), or name it with --gateway or HEADGATE_GATEWAY.", d.gateway, withoutURL(err))
@@ -88,6 +112,18 @@ func (d *door) call(ctx context.Context, method, path string, header http.Header
 		return fmt.Errorf("%s does not answer like a Headgate gateway: %w", d.gateway, err)
 	}
 	return nil
+}
+
+// apiKey finds the key to send.
+func (d *door) apiKey() (string, error) {
+	if d.keyFile == "" {
+		return cmp.Or(d.key, os.Getenv(keyVariable)), nil
+	}
+	text, err := os.ReadFile(d.keyFile)
+	if err != nil {
+		return "", withStatus(exitUsage, "--api-key-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // problemError is a refusal of the gateway.

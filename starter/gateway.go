@@ -3,7 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"io"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
@@ -16,6 +20,7 @@ import (
 func newGatewayCommand() *cobra.Command {
 	var p process
 	var address string
+	var o doorFlags
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "Run the HTTP door",
@@ -31,6 +36,10 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 			if err != nil {
 				return err
 			}
+			at, err := o.front(checked, c.ErrOrStderr(), &p)
+			if err != nil {
+				return err
+			}
 			listener, err := listen("--listen", cmp.Or(address, checked.Gateway.Listen))
 			if err != nil {
 				return err
@@ -43,17 +52,92 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 				return err
 			}
 			defer temporal.Close()
-			return serveGateway(ctx, listener, temporal, checked, log)
+			return serveGateway(ctx, listener, temporal, checked, at, log)
 		},
 	}
 	p.flags(c, "info")
+	o.flags(c)
+	o.tlsFlags(c)
 	c.Flags().StringVar(&address, "listen", "", "host:port (default: gateway.listen of the configuration)")
 	return c
 }
 
+// doorFlags are for processes that run a gateway.
+type doorFlags struct {
+	apiKeys string   // file; empty: the configuration decides
+	files   tlsFiles // none: no TLS
+	rate    float64  // of one client; zero: no limit
+}
+
+// front is what stands before the gateway's handlers.
+type front struct {
+	keys  *gateway.Keys
+	tls   *tls.Config
+	rate  float64
+	audit *zap.Logger
+}
+
+// defaultClientRate is far above what a client that waits for answers asks.
+const defaultClientRate = 200
+
+func (o *doorFlags) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.apiKeys, "api-keys", "", "`FILE` of API keys (default: gateway.api_keys of the configuration; none: no key is asked for)")
+	f.Float64Var(&o.rate, "client-rate", defaultClientRate, "requests a second of each key, or of each other address; 0: no limit")
+}
+
+func (o *doorFlags) tlsFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.files.cert, "tls-cert", "", "`FILE` of the gateway's certificate, in PEM; read again when it changes (default: no TLS)")
+	f.StringVar(&o.files.key, "tls-key", "", "`FILE` of its key")
+	f.StringVar(&o.files.ca, "tls-client-ca", "", "`FILE` of the CA that every client's certificate must be signed by (default: clients need none)")
+}
+
+// front reads the files; what cannot be used is refused before anything starts.
+func (o *doorFlags) front(checked *config.Config, stderr io.Writer, p *process) (front, error) {
+	at := front{rate: o.rate}
+	if o.rate < 0 {
+		return at, withStatus(exitUsage, "--client-rate %v: want 0 or more", o.rate)
+	}
+	log, err := p.logger(stderr)
+	if err != nil {
+		return at, err
+	}
+	at.audit = p.auditor(stderr)
+	if file := cmp.Or(o.apiKeys, checked.Gateway.APIKeys); file != "" {
+		if at.keys, err = gateway.OpenKeys(file, log); err != nil {
+			return at, withStatus(exitUsage, "--api-keys: %w", err)
+		}
+	}
+	at.tls, err = serverTLS(o.files)
+	return at, err
+}
+
+// keysLook is how often a changed file of API keys is noticed without SIGHUP.
+const keysLook = time.Second
+
 // serveGateway answers until the context ends.
-func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, log *zap.Logger) error {
-	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People, Log: log})
-	log.Info("gateway answers", zap.String("address", listener.Addr().String()))
-	return gateway.Serve(ctx, listener, g.Handler(), log)
+func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, log *zap.Logger) error {
+	var aside sync.WaitGroup
+	defer aside.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	switch {
+	case at.keys != nil:
+		hup, forget := onHangup()
+		defer forget()
+		aside.Go(func() { at.keys.Watch(ctx, keysLook, hup) })
+	case !onlyHere(listener.Addr()):
+		log.Warn("everybody who reaches this address may do everything: give the gateway API keys (--api-keys)", zap.String("address", listener.Addr().String()))
+	}
+	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People,
+		Keys: at.keys, ClientRate: at.rate, Log: log, Audit: at.audit})
+	log.Info("gateway answers", zap.String("address", listener.Addr().String()), zap.Bool("tls", at.tls != nil), zap.Bool("keys", at.keys != nil))
+	return gateway.Serve(ctx, secured(listener, at.tls), g.Handler(), log)
+}
+
+// onlyHere tells whether only this machine reaches an address.
+func onlyHere(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }

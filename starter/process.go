@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -27,6 +28,7 @@ type process struct {
 	file      string // configuration
 	address   string // of Temporal; empty: configuration, then environment
 	namespace string
+	tls       tlsFiles // of the connection to Temporal
 	level     string
 	json      bool // log lines as JSON
 
@@ -38,6 +40,7 @@ func (p *process) flags(c *cobra.Command, level string) {
 	configFlag(c, &p.file)
 	c.Flags().StringVar(&p.address, "temporal-address", "", "host:port of Temporal (default: configuration, then TEMPORAL_ADDRESS)")
 	c.Flags().StringVar(&p.namespace, "namespace", "", "Temporal namespace (default: configuration, then TEMPORAL_NAMESPACE)")
+	p.tls.clientFlags(c, "temporal-tls", "Temporal's server")
 	c.Flags().StringVar(&p.level, "log-level", level, "debug, info, warn or error")
 	c.Flags().BoolVar(&p.json, "log-json", false, "log lines as JSON")
 }
@@ -85,18 +88,33 @@ func (p *process) logger(stderr io.Writer) (*zap.Logger, error) {
 	if err != nil {
 		return nil, withStatus(exitUsage, "--log-level %q: want debug, info, warn or error", p.level)
 	}
+	return zap.New(zapcore.NewCore(p.encoder(), zapcore.Lock(zapcore.AddSync(stderr)), level)), nil
+}
+
+// auditor writes the orders of operators to stderr, whatever the log's level is.
+func (p *process) auditor(stderr io.Writer) *zap.Logger {
+	return zap.New(zapcore.NewCore(p.encoder(), zapcore.Lock(zapcore.AddSync(stderr)), zapcore.InfoLevel))
+}
+
+func (p *process) encoder() zapcore.Encoder {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.RFC3339TimeEncoder
-	encoder := zapcore.NewConsoleEncoder(format)
 	if p.json {
-		encoder = zapcore.NewJSONEncoder(format)
+		return zapcore.NewJSONEncoder(format)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level)), nil
+	return zapcore.NewConsoleEncoder(format)
 }
 
 // connect reaches Temporal.
 func (p *process) connect(ctx context.Context, log *zap.Logger) (client.Client, error) {
-	c, err := workers.Connect(ctx, p.address, p.namespace, log)
+	var secure *tls.Config // nil: the environment decides
+	if !p.tls.none() {
+		var err error
+		if secure, err = clientTLS("--temporal-tls", p.tls); err != nil {
+			return nil, err
+		}
+	}
+	c, err := workers.Connect(ctx, p.address, p.namespace, secure, log)
 	if err != nil {
 		return nil, withStatus(exitUnreachable, "%w\nStart a server (headgate dev does), or name one with --temporal-address or TEMPORAL_ADDRESS.", err)
 	}
@@ -109,6 +127,27 @@ func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
+}
+
+// onHangup tells of each SIGHUP, which then no longer ends the process.
+func onHangup() (<-chan struct{}, func()) {
+	signals, told, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			select {
+			case <-done:
+				return
+			case told <- struct{}{}:
+			}
+		}
+	}()
+	return told, func() { signal.Stop(signals); close(done) }
 }
 
 // listen takes a port; a taken one is a clear error that names the flag.

@@ -54,7 +54,7 @@ Start with "headgate dev", which runs everything on this machine.`,
 	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newApprovalsCommand(), newApproveCommand(), newDeclineCommand(),
 		newPauseCommand(), newResumeCommand(),
 		newFreezeCommand(), newUnfreezeCommand(), newAuditCommand(), newFindingsCommand(),
-		newApplyCommand(), newConfigCommand(), newConformCommand(), newDrillCommand(), newChaosCommand(), newBenchCommand())
+		newApplyCommand(), newConfigCommand(), newKeysCommand(), newConformCommand(), newDrillCommand(), newChaosCommand(), newBenchCommand())
 	root.AddCommand(newVersionCommand(), newProviderCommand(), newExitCodesTopic())
 	wrap(root)
 	return root

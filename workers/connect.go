@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 
@@ -16,12 +17,15 @@ import (
 
 // Connect opens a client on the standard environment configuration
 // (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TLS, API key, the profile file). An
-// address or namespace that is given here comes first. It waits for the server no
+// address, namespace or TLS setting that is given here comes first. It waits for the server no
 // longer than the SDK does, or ctx.
-func Connect(ctx context.Context, address, namespace string, log *zap.Logger) (client.Client, error) {
+func Connect(ctx context.Context, address, namespace string, secure *tls.Config, log *zap.Logger) (client.Client, error) {
 	options, err := connectOptions(address, namespace, log)
 	if err != nil {
 		return nil, err
+	}
+	if secure != nil {
+		options.ConnectionOptions.TLS = secure
 	}
 	c, err := client.DialContext(ctx, options)
 	if err != nil {

@@ -134,7 +134,7 @@ func TestNoServer(t *testing.T) {
 	t.Setenv("TEMPORAL_NAMESPACE", "agents")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := Connect(ctx, "", "", zap.NewNop())
+	_, err := Connect(ctx, "", "", nil, zap.NewNop())
 	require.ErrorContains(t, err, "connect to Temporal at 127.0.0.1:1, namespace agents (TEMPORAL_ADDRESS")
 }
 

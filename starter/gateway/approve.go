@@ -35,7 +35,7 @@ func approvalView(v *contract.TaskView, s *sighting) {
 
 // approvals is GET /v1/approvals: what waits for a person's approval.
 func (g *Gateway) approvals(w http.ResponseWriter, r *http.Request) error {
-	f, err := filterOf(r.URL.Query())
+	f, err := filterOf(r, r.URL.Query())
 	if err == nil && f.phase != "" {
 		err = refuse("invalid_request", "the parameter \"phase\" is not known here")
 	}
@@ -97,7 +97,7 @@ func (g *Gateway) decideApproval(w http.ResponseWriter, r *http.Request, outcome
 	if err != nil {
 		return err
 	}
-	if err := g.mayDecide(word.Actor, config.RightApprove, view); err != nil {
+	if err := g.mayDecide(r, word.Actor, config.RightApprove, view); err != nil {
 		return err
 	}
 	id, run := s.run()
@@ -109,8 +109,7 @@ func (g *Gateway) decideApproval(w http.ResponseWriter, r *http.Request, outcome
 	if err != nil {
 		return err
 	}
-	g.log.Info("approval decided", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", word.Actor),
-		zap.String("decision", word.ID), zap.String("outcome", done.Outcome))
+	note(r, zap.String("decision", word.ID), zap.String("verdict", done.Outcome))
 	done.NextAction = contract.NextWait
 	if done.Outcome == contract.Declined {
 		done.NextAction = contract.NextDoNotRetry
@@ -128,6 +127,7 @@ func readApproval(w http.ResponseWriter, r *http.Request, word *contract.Approva
 	}
 	err = decodeStrict(body, map[string]any{"id": &word.ID, "actor": &word.Actor, "evidence": &word.Evidence, "version": &word.Version,
 		"payload_hash": &word.Hash, "operation_digest": &word.Digest})
+	signOrder(r, &word.Actor)
 	switch {
 	case err != nil:
 		return err
@@ -138,7 +138,7 @@ func readApproval(w http.ResponseWriter, r *http.Request, word *contract.Approva
 	case word.Hash == "" || word.Digest == "":
 		return refuse("invalid_request", "payload_hash and operation_digest are required: those that the task showed (approval)")
 	}
-	return checkDecision(&word.ID, &word.Actor, word.Evidence)
+	return checkDecision(r, &word.ID, &word.Actor, word.Evidence)
 }
 
 // asks tells that a person has to decide.

@@ -33,7 +33,7 @@ func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
 	in := contract.AuditInput{Operation: op, Budget: g.budget}
 	err = readOrder(w, r, map[string]any{"actor": &in.Actor})
 	if err == nil {
-		err = checkWords(&in.Actor, "")
+		err = checkWords(r, &in.Actor, "")
 	}
 	if err != nil {
 		return err
@@ -53,8 +53,8 @@ func (g *Gateway) startAudit(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusAccepted, contract.AuditView{Operation: op.Name, Run: run.GetRunID(), State: contract.AuditRunning})
 }
 
-// audit is GET /v1/operations/{operation}/audit: the last one, or that of ?run=.
-func (g *Gateway) audit(w http.ResponseWriter, r *http.Request) error {
+// lastAudit is GET /v1/operations/{operation}/audit: the last one, or that of ?run=.
+func (g *Gateway) lastAudit(w http.ResponseWriter, r *http.Request) error {
 	op, err := g.declared(r)
 	if err != nil {
 		return err

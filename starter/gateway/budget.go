@@ -29,6 +29,9 @@ func (g *Gateway) queue(w http.ResponseWriter, r *http.Request) error {
 	if g.digest != view.Policy {
 		view.File = g.digest
 	}
+	if c := who(r); c.bound() {
+		view = view.own(c.tenant)
+	}
 	return reply(w, http.StatusOK, view)
 }
 
@@ -51,6 +54,9 @@ func (g *Gateway) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	why.Next = contract.NextWait
+	if who(r).bound() {
+		why = why.own(tenant)
+	}
 	if why.Stand == admission.StandLeased || why.Stand == admission.StandDelayed {
 		return reply(w, http.StatusOK, why)
 	}
@@ -64,6 +70,9 @@ func (g *Gateway) why(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		why.Until, why.First = heldBy(now, why.Why, tenant, s.operation())
+		if who(r).bound() {
+			why = why.own(tenant)
+		}
 	case s == nil: // the budget knows nothing of tasks that have ended, nor of those that never were
 		return noTask(tenant, key)
 	default:

@@ -29,7 +29,7 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 	order := contract.FreezeRequest{Operation: op.Name, Frozen: frozen}
 	err = readOrder(w, r, map[string]any{"reason": &order.Reason, "actor": &order.Actor})
 	if err == nil {
-		err = checkWords(&order.Actor, order.Reason)
+		err = checkWords(r, &order.Actor, order.Reason)
 	}
 	if err != nil {
 		return err
@@ -44,7 +44,6 @@ func (g *Gateway) freezeOrder(w http.ResponseWriter, r *http.Request, frozen boo
 	if err := g.orderBudget(r.Context(), contract.FreezeUpdate, order, &done); err != nil {
 		return err
 	}
-	g.log.Info("operation order", zap.String("operation", done.Operation), zap.Bool("frozen", done.Freeze != nil),
-		zap.Int("stopping", done.Stopping), zap.String("actor", order.Actor))
+	note(r, zap.Bool("frozen", done.Freeze != nil), zap.Int("stopping", done.Stopping))
 	return reply(w, http.StatusOK, done)
 }

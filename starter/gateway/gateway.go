@@ -65,7 +65,10 @@ type Options struct {
 	Operations Operations
 	Policy     admission.Policy                     // of the same file, normalized; zero: nothing to compare the budget's with
 	People     config.People                        // who may decide what; empty: everybody everything
+	Keys       *Keys                                // who may do what at all; nil: everybody everything
+	ClientRate float64                              // requests a second of each client; zero: no limit
 	Log        *zap.Logger                          // nil: no log
+	Audit      *zap.Logger                          // of operators' orders; nil: Log
 	Budget     string                               // empty: contract.DefaultBudget
 	Now        func() time.Time                     // nil: time.Now
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
@@ -78,8 +81,10 @@ type Gateway struct {
 	operations Operations
 	policy     admission.Policy
 	people     config.People
+	keys       *Keys  // nil: the door is open
 	digest     string // of policy; empty: none is known
-	log        *zap.Logger
+	rates      *rates
+	log, audit *zap.Logger
 	budget     string
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time
@@ -92,10 +97,14 @@ type Gateway struct {
 
 // New makes a gateway; it starts nothing.
 func New(o Options) *Gateway {
-	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, log: o.Log, budget: o.Budget, now: o.Now, after: o.After, env: o.Env}
+	g := &Gateway{client: o.Client, operations: o.Operations, policy: o.Policy, people: o.People, keys: o.Keys, rates: newRates(o.ClientRate), log: o.Log, audit: o.Audit, budget: o.Budget, now: o.Now, after: o.After, env: o.Env}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
+	if g.audit == nil {
+		g.audit = g.log
+	}
+	g.audit = g.audit.Named("audit")
 	if g.budget == "" {
 		g.budget = contract.DefaultBudget
 	}
@@ -121,36 +130,37 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 type route struct {
 	method, path string
+	needs        needs
 	handle       handler
 }
 
 func (g *Gateway) routes() []route {
 	return []route{
-		{"POST", "/v1/tasks", g.submit},
-		{"GET", "/v1/tasks", g.list},
-		{"GET", "/v1/tasks/{tenant}/{key}", g.status},
-		{"GET", "/v1/tasks/{tenant}/{key}/explain", g.explain},
-		{"GET", "/v1/tasks/{tenant}/{key}/why", g.why},
-		{"POST", "/v1/tasks/{tenant}/{key}/cancel", g.cancel},
-		{"POST", "/v1/tasks/{tenant}/{key}/resolve", g.resolve},
-		{"GET", "/v1/tasks/{tenant}/{key}/approval", g.approval},
-		{"POST", "/v1/tasks/{tenant}/{key}/approve", g.approve},
-		{"POST", "/v1/tasks/{tenant}/{key}/decline", g.decline},
-		{"POST", "/v1/evidence", g.evidence},
-		{"POST", "/v1/tenants/{tenant}/pause", g.pause},
-		{"POST", "/v1/tenants/{tenant}/resume", g.resume},
-		{"PUT", "/v1/operations/{operation}/freeze", g.freeze},
-		{"PUT", "/v1/operations/{operation}/unfreeze", g.unfreeze},
-		{"POST", "/v1/operations/{operation}/audit", g.startAudit},
-		{"GET", "/v1/operations/{operation}/audit", g.audit},
-		{"GET", "/v1/operations/{operation}/findings", g.findings},
-		{"GET", "/v1/queue", g.queue},
-		{"GET", "/v1/budget", g.budgetView},
-		{"PUT", "/v1/budget", g.configure},
-		{"GET", "/v1/unknown", g.unknown},
-		{"GET", "/v1/approvals", g.approvals},
-		{"GET", "/healthz", g.healthz},
-		{"GET", "/readyz", g.readyz},
+		{"POST", "/v1/tasks", submits(), g.submit},
+		{"GET", "/v1/tasks", views(), g.list},
+		{"GET", "/v1/tasks/{tenant}/{key}", views(), g.status},
+		{"GET", "/v1/tasks/{tenant}/{key}/explain", views(), g.explain},
+		{"GET", "/v1/tasks/{tenant}/{key}/why", views(), g.why},
+		{"POST", "/v1/tasks/{tenant}/{key}/cancel", orders("cancel"), g.cancel},
+		{"POST", "/v1/tasks/{tenant}/{key}/resolve", orders("resolve"), g.resolve},
+		{"GET", "/v1/tasks/{tenant}/{key}/approval", views(), g.approval},
+		{"POST", "/v1/tasks/{tenant}/{key}/approve", orders("approve"), g.approve},
+		{"POST", "/v1/tasks/{tenant}/{key}/decline", orders("decline"), g.decline},
+		{"POST", "/v1/evidence", nothing, g.evidence},
+		{"POST", "/v1/tenants/{tenant}/pause", orders("pause"), g.pause},
+		{"POST", "/v1/tenants/{tenant}/resume", orders("resume"), g.resume},
+		{"PUT", "/v1/operations/{operation}/freeze", ordersAll("freeze"), g.freeze},
+		{"PUT", "/v1/operations/{operation}/unfreeze", ordersAll("unfreeze"), g.unfreeze},
+		{"POST", "/v1/operations/{operation}/audit", ordersAll("audit"), g.startAudit},
+		{"GET", "/v1/operations/{operation}/audit", viewsAll(), g.lastAudit},
+		{"GET", "/v1/operations/{operation}/findings", viewsAll(), g.findings},
+		{"GET", "/v1/queue", views(), g.queue},
+		{"GET", "/v1/budget", viewsAll(), g.budgetView},
+		{"PUT", "/v1/budget", ordersAll("configure"), g.configure},
+		{"GET", "/v1/unknown", views(), g.unknown},
+		{"GET", "/v1/approvals", views(), g.approvals},
+		{"GET", "/healthz", nothing, g.healthz},
+		{"GET", "/readyz", nothing, g.readyz},
 	}
 }
 
@@ -159,17 +169,17 @@ func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
 	for _, rt := range g.routes() {
-		mux.Handle(rt.method+" "+rt.path, g.serve(rt.handle))
+		mux.Handle(rt.method+" "+rt.path, g.serve(rt.needs, rt.handle))
 		allowed[rt.path] = append(allowed[rt.path], rt.method)
 	}
 	for path, methods := range allowed {
 		allow := strings.Join(slices.Sorted(slices.Values(methods)), ", ")
-		mux.Handle(path, g.serve(func(w http.ResponseWriter, r *http.Request) error {
+		mux.Handle(path, g.serve(views(), func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", allow)
 			return refuse("method_not_allowed", "%s is not allowed here; allowed: %s", r.Method, allow)
 		}))
 	}
-	mux.Handle("/", g.serve(func(_ http.ResponseWriter, r *http.Request) error {
+	mux.Handle("/", g.serve(views(), func(_ http.ResponseWriter, r *http.Request) error {
 		return refuse("no_such_route", "nothing is at %s; a request key is one path segment, with each '/' in it written as %%2F", r.URL.EscapedPath())
 	}))
 	return g.guard(mux)

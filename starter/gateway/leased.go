@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -31,6 +32,12 @@ func (g *Gateway) leased(ctx context.Context, f filter) (page contract.TaskPage,
 	if len(f.cursor) > 0 && !ours {
 		return page, false, nil // the first page came from the index
 	}
+	// A tenant's tasks stand together in that order: the cursor never names another's.
+	own := ""
+	if f.tenant != "" {
+		own = contract.TaskID(f.tenant, "")
+		after = max(after, own)
+	}
 	var leases []admission.LeaseView
 	if err := g.ask(ctx, &leases, contract.LeasesQuery, contract.LeasesRequest{After: after, Limit: f.limit}); err != nil {
 		if ours {
@@ -40,6 +47,9 @@ func (g *Gateway) leased(ctx context.Context, f filter) (page contract.TaskPage,
 		return page, false, nil
 	}
 	page.Tasks = []contract.TaskView{}
+	if i := slices.IndexFunc(leases, func(l admission.LeaseView) bool { return !strings.HasPrefix(l.Task, own) }); i >= 0 {
+		leases = leases[:i]
+	}
 	if len(leases) == f.limit {
 		page.Cursor = base64.RawURLEncoding.EncodeToString([]byte(byLease + leases[len(leases)-1].Task))
 	}

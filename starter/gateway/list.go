@@ -37,7 +37,7 @@ type filter struct {
 // while a cursor tells that there are more: the phase of an open task is known
 // only after it has been read.
 func (g *Gateway) list(w http.ResponseWriter, r *http.Request) error {
-	f, err := filterOf(r.URL.Query())
+	f, err := filterOf(r, r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (g *Gateway) list(w http.ResponseWriter, r *http.Request) error {
 func (g *Gateway) unknown(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	query.Set("phase", string(contract.PhaseUnknown))
-	f, err := filterOf(query)
+	f, err := filterOf(r, query)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (g *Gateway) page(w http.ResponseWriter, r *http.Request, f filter) error {
 	}
 	page := contract.TaskPage{Tasks: []contract.TaskView{}, Cursor: base64.RawURLEncoding.EncodeToString(found.GetNextPageToken())}
 	for _, v := range views {
-		if v.Task != "" && (f.phase == "" || v.Phase == f.phase) && (!f.approval || v.Approval != nil) {
+		if v.Task != "" && (f.tenant == "" || v.Tenant == f.tenant) && (f.phase == "" || v.Phase == f.phase) && (!f.approval || v.Approval != nil) {
 			page.Tasks = append(page.Tasks, v)
 			if v.Reconciliation != nil && v.Reconciliation.Overdue {
 				page.Overdue++
@@ -141,13 +141,21 @@ func (g *Gateway) lookAt(ctx context.Context, info *workflowpb.WorkflowExecution
 	return v, nil
 }
 
-func filterOf(query url.Values) (filter, error) {
+// filterOf reads a filter. A caller that is bound to a tenant sees only that one.
+func filterOf(r *http.Request, query url.Values) (filter, error) {
 	f := filter{tenant: query.Get("tenant"), operation: query.Get("operation"), limit: defaultPage}
 	known := []string{"tenant", "operation", "priority", "phase", "limit", "cursor"}
 	for name := range query {
 		if !slices.Contains(known, name) {
 			return f, refuse("invalid_request", "the parameter %.40q is not known; want %s", name, strings.Join(known, ", "))
 		}
+	}
+	switch c := who(r); {
+	case !c.bound():
+	case f.tenant == "":
+		f.tenant = c.tenant
+	case !c.owns(f.tenant):
+		return f, foreign()
 	}
 	for what, name := range map[string]string{"tenant": f.tenant, "operation": f.operation} {
 		if name != "" {

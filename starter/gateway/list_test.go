@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/base64"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestListQuery(t *testing.T) {
 	} {
 		query, err := url.ParseQuery(text)
 		require.NoError(t, err)
-		f, err := filterOf(query)
+		f, err := filterOf(httptest.NewRequest("GET", "/v1/tasks", nil), query)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, f.query(), text)
 	}
@@ -115,6 +116,8 @@ func TestList(t *testing.T) {
 		page := decodeBody[contract.TaskPage](t, do(t, newGateway(f), "GET", "/v1/tasks?limit=2&tenant=acme&phase=dispatched&cursor="+cursor, ""))
 		require.Len(t, page.Tasks, 1)
 		assert.Equal(t, "open", page.Tasks[0].Key)
+		assert.Empty(t, page.Cursor, "those of a tenant stand together")
+		page = decodeBody[contract.TaskPage](t, do(t, newGateway(f), "GET", "/v1/tasks?limit=2&phase=dispatched&cursor="+cursor, ""))
 		assert.Equal(t, base64.RawURLEncoding.EncodeToString([]byte("lease:task/other/open")), page.Cursor, "a full page may have a next one")
 		page = decodeBody[contract.TaskPage](t, do(t, newGateway(f), "GET", "/v1/tasks?limit=2&tenant=acme&phase=claimed&cursor="+cursor, ""))
 		assert.Empty(t, page.Tasks)

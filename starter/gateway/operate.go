@@ -31,7 +31,7 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 	var actor, reason string
 	err = readOrder(w, r, map[string]any{"actor": &actor, "reason": &reason})
 	if err == nil {
-		err = checkWords(&actor, reason)
+		err = checkWords(r, &actor, reason)
 	}
 	if err != nil {
 		return err
@@ -55,7 +55,6 @@ func (g *Gateway) cancel(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return upstream("temporal_unavailable", err)
 	}
-	g.log.Info("cancel requested", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", actor))
 	view.CancelRequested = true
 	return reply(w, http.StatusAccepted, view)
 }
@@ -70,7 +69,12 @@ func readOrder(w http.ResponseWriter, r *http.Request, fields map[string]any) er
 }
 
 // checkWords bounds what an order says about itself, and names its actor.
-func checkWords(actor *string, reason string) error {
+func checkWords(r *http.Request, actor *string, reason string) error {
+	signOrder(r, actor)
+	return checkLengths(actor, reason)
+}
+
+func checkLengths(actor *string, reason string) error {
 	if len(*actor) > 128 || len(reason) > 1000 {
 		return refuse("invalid_request", "actor has at most 128 bytes, reason at most 1000")
 	}
@@ -114,17 +118,17 @@ func (g *Gateway) order(w http.ResponseWriter, r *http.Request, order *contract.
 	case order.Until != nil && !order.Until.After(g.now()):
 		return refuse("invalid_time", "until is in the past")
 	}
-	if err := checkWords(&order.Actor, order.Reason); err != nil {
+	if err := checkWords(r, &order.Actor, order.Reason); err != nil {
 		return err
 	}
-	if err := g.mayDecide(order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
+	if err := g.mayDecide(r, order.Actor, config.RightPause, contract.TaskView{Tenant: order.Tenant}); err != nil {
 		return err
 	}
 	var done contract.PauseRequest
 	if err := g.orderBudget(r.Context(), contract.PauseUpdate, *order, &done); err != nil {
 		return err
 	}
-	g.log.Info("tenant order", zap.String("tenant", done.Tenant), zap.Bool("dispatch", done.Dispatch), zap.Bool("admission", done.Admission))
+	note(r, zap.Bool("dispatch", done.Dispatch), zap.Bool("admission", done.Admission))
 	return reply(w, http.StatusOK, done)
 }
 

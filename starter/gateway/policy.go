@@ -119,6 +119,7 @@ func (g *Gateway) configure(w http.ResponseWriter, r *http.Request) error {
 	if err := d.Decode(&order.Policy); err != nil {
 		return refuse("invalid_request", "the field \"policy\": %s", plain(err))
 	}
+	signOrder(r, &order.Actor)
 	done, err := g.Configure(r.Context(), order)
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func (g *Gateway) configure(w http.ResponseWriter, r *http.Request) error {
 // Configure puts a policy in force. What is leased stays leased.
 func (g *Gateway) Configure(ctx context.Context, order contract.ConfigureRequest) (contract.ConfigureReply, error) {
 	var done contract.ConfigureReply
-	if err := checkWords(&order.Actor, ""); err != nil {
+	if err := checkLengths(&order.Actor, ""); err != nil {
 		return done, err
 	}
 	order.Policy = order.Policy.Normalize()

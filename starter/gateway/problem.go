@@ -48,6 +48,9 @@ var kinds = map[string]kind{
 	"payload_too_large":       {413, "The payload is too large", contract.NextDoNotRetry},
 	"unsupported_media_type":  {415, "The body must be JSON", contract.NextDoNotRetry},
 	"cross_origin":            {403, "Requests of other sites are refused", contract.NextDoNotRetry},
+	"key_required":            {401, "A valid API key is needed", contract.NextDoNotRetry},
+	"role_missing":            {403, "The key's roles do not allow this", contract.NextAskHuman},
+	"tenant_forbidden":        {403, "The key is bound to another tenant", contract.NextDoNotRetry},
 	"no_such_route":           {404, "Nothing is here", contract.NextDoNotRetry},
 	"method_not_allowed":      {405, "The method is not allowed", contract.NextDoNotRetry},
 
@@ -91,6 +94,7 @@ var kinds = map[string]kind{
 	"refused":                {503, "The budget refused the request", contract.NextDoNotRetry},
 
 	// Ourselves.
+	"client_rate":          {429, "The client asks too often", contract.NextRetryLater},
 	"gateway_busy":         {503, "The gateway is busy", contract.NextRetryLater},
 	"budget_unavailable":   {503, "The budget does not answer", contract.NextRetryLater},
 	"temporal_unavailable": {503, "Temporal does not answer", contract.NextRetryLater},
@@ -223,16 +227,19 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
+	if p.Reason == "key_required" {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
 	h.Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p.Problem) // the client may be gone
 }
 
 // logRefusal logs what the gateway or the budget could not do, and what they
-// would not do for want of room. What is wrong with a request is its client's
+// would not do for want of room, and that somebody came without a key. What else is wrong with a request is its client's
 // business.
 func (g *Gateway) logRefusal(r *http.Request, p *problemError) {
-	if p.Status < 500 && p.Status != http.StatusTooManyRequests || r.Pattern == readyRoute {
+	if p.Status < 500 && p.Status != http.StatusTooManyRequests && p.Reason != "key_required" || r.Pattern == readyRoute {
 		return
 	}
 	level, n := zapcore.WarnLevel, 1

@@ -122,7 +122,7 @@ func plain(err error) string {
 	if errors.As(err, &kind) {
 		return fmt.Sprintf("a JSON %s does not fit here", kind.Value)
 	}
-	return err.Error()
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // readSubmit reads a submission into the start input of a task, with the payload
@@ -147,6 +147,13 @@ func readSubmit(w http.ResponseWriter, r *http.Request) (contract.TaskInput, err
 	})
 	if err != nil {
 		return contract.TaskInput{}, err
+	}
+	switch c := who(r); {
+	case !c.bound():
+	case s.Tenant == "":
+		s.Tenant = c.tenant
+	case !c.owns(s.Tenant):
+		return contract.TaskInput{}, foreign()
 	}
 	in := contract.TaskInput{
 		Tenant: s.Tenant, Key: key, Agent: s.Agent, Operation: s.Operation, Priority: s.Priority,

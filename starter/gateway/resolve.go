@@ -30,7 +30,7 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := g.mayDecide(word.Actor, config.RightResolve, view); err != nil {
+	if err := g.mayDecide(r, word.Actor, config.RightResolve, view); err != nil {
 		return err
 	}
 	child := contract.ReconcileID(tenant, key, max(1, view.Attempts)) // closed: it may know the id
@@ -43,8 +43,7 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g.log.Info("outcome resolved", zap.String("tenant", tenant), zap.String("key", key), zap.String("actor", word.Actor),
-		zap.String("decision", word.ID), zap.String("verdict", done.Verdict))
+	note(r, zap.String("decision", word.ID), zap.String("verdict", done.Verdict))
 	done.NextAction = contract.NextWait // the task goes on, or ends, by the verdict
 	return reply(w, http.StatusOK, done)
 }
@@ -87,12 +86,12 @@ func readResolution(w http.ResponseWriter, r *http.Request) (contract.Resolution
 	case word.Version < 1:
 		return word, refuse("invalid_request", "version is required: the one that the task showed (reconciliation.version)")
 	}
-	return word, checkDecision(&word.ID, &word.Actor, word.Evidence)
+	return word, checkDecision(r, &word.ID, &word.Actor, word.Evidence)
 }
 
 // checkDecision bounds what a decision says about itself. One without an id gets
 // one, and cannot be repeated.
-func checkDecision(id, actor *string, evidence string) error {
+func checkDecision(r *http.Request, id, actor *string, evidence string) error {
 	switch {
 	case evidence == "":
 		return refuse("invalid_request", "evidence is required: say how you know")
@@ -104,5 +103,5 @@ func checkDecision(id, actor *string, evidence string) error {
 	if *id == "" {
 		*id = rand.Text()
 	}
-	return checkWords(actor, "")
+	return checkWords(r, actor, "")
 }

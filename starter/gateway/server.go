@@ -55,8 +55,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return nil
 }
 
-// serve makes a handler of ours one of net/http's.
-func (g *Gateway) serve(h handler) http.Handler {
+// serve makes a handler of ours one of net/http's, for those who may call it.
+func (g *Gateway) serve(n needs, h handler) http.Handler {
+	h = g.authorize(n, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
 			g.fail(w, r, err)
@@ -86,15 +87,27 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 					zap.Int("status", seen.status), zap.Duration("took", time.Since(begun)))
 			}
 		}()
-		h := w.Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
+		harden(w.Header(), r.TLS != nil)
 		if err := foreign.Check(r); err != nil {
 			g.fail(seen, r, refuse("cross_origin", "a browser sent this request for another site").because(err))
 			return
 		}
 		next.ServeHTTP(seen, r)
 	})
+}
+
+// harden says of an answer that it is data for the one who asked: it is not
+// stored, framed, run, or read by a page of another site.
+func harden(h http.Header, secure bool) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	if secure {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 }
 
 // recorder remembers the status of an answer.
