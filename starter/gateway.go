@@ -11,6 +11,7 @@ import (
 
 	"headgate/config"
 	"headgate/starter/gateway"
+	"headgate/workers"
 )
 
 func newGatewayCommand() *cobra.Command {
@@ -20,7 +21,8 @@ func newGatewayCommand() *cobra.Command {
 		Use:   "gateway",
 		Short: "Run the HTTP door",
 		Long: `Gateway answers the HTTP API. It keeps no state: any number of gateways can run
-side by side. Stop it with SIGTERM; open requests get a few seconds.`,
+side by side. Stop it with SIGTERM; open requests get a few seconds. Its metrics are at
+/metrics.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			checked, err := p.load()
@@ -38,12 +40,14 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 			defer func() { _ = listener.Close() }()
 			ctx, stop := untilSignal(c.Context())
 			defer stop()
-			temporal, err := p.connect(ctx, log)
+			metrics := workers.NewMetrics(log)
+			defer metrics.Close()
+			temporal, err := p.connect(ctx, metrics, log)
 			if err != nil {
 				return err
 			}
 			defer temporal.Close()
-			return serveGateway(ctx, listener, temporal, checked, log)
+			return serveGateway(ctx, listener, temporal, checked, metrics, log)
 		},
 	}
 	p.flags(c, "info")
@@ -52,8 +56,9 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 }
 
 // serveGateway answers until the context ends.
-func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, log *zap.Logger) error {
-	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People, Log: log})
+func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, metrics *workers.Metrics, log *zap.Logger) error {
+	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People, Log: log,
+		Metrics: metrics.Registry})
 	log.Info("gateway answers", zap.String("address", listener.Addr().String()))
 	return gateway.Serve(ctx, listener, g.Handler(), log)
 }

@@ -94,9 +94,9 @@ func (p *process) logger(stderr io.Writer) (*zap.Logger, error) {
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level)), nil
 }
 
-// connect reaches Temporal.
-func (p *process) connect(ctx context.Context, log *zap.Logger) (client.Client, error) {
-	c, err := workers.Connect(ctx, p.address, p.namespace, log)
+// connect reaches Temporal. What the connection and its workers do is measured.
+func (p *process) connect(ctx context.Context, metrics *workers.Metrics, log *zap.Logger) (client.Client, error) {
+	c, err := workers.Watch{Metrics: metrics.Handler}.Connect(ctx, p.address, p.namespace, log)
 	if err != nil {
 		return nil, withStatus(exitUnreachable, "%w\nStart a server (headgate dev does), or name one with --temporal-address or TEMPORAL_ADDRESS.", err)
 	}

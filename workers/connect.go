@@ -19,10 +19,22 @@ import (
 // address or namespace that is given here comes first. It waits for the server no
 // longer than the SDK does, or ctx.
 func Connect(ctx context.Context, address, namespace string, log *zap.Logger) (client.Client, error) {
+	return Watch{}.Connect(ctx, address, namespace, log)
+}
+
+// Watch is what looks on at a connection and at the workers that use it. The zero
+// value is nothing.
+type Watch struct {
+	Metrics client.MetricsHandler // nil: nothing is counted
+}
+
+// Connect is Connect, watched.
+func (w Watch) Connect(ctx context.Context, address, namespace string, log *zap.Logger) (client.Client, error) {
 	options, err := connectOptions(address, namespace, log)
 	if err != nil {
 		return nil, err
 	}
+	options.MetricsHandler = w.Metrics
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s, namespace %s (TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE change that): %w",

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -70,6 +71,7 @@ type Options struct {
 	Now        func() time.Time                     // nil: time.Now
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
 	Env        func(name string) string             // nil: os.Getenv; where the secrets of callbacks are
+	Metrics    *prometheus.Registry                 // shown at /metrics, for one gateway; nil: one of its own
 }
 
 // Gateway answers the HTTP API.
@@ -88,6 +90,9 @@ type Gateway struct {
 	memory     memory
 	lookups    lookups
 	tally      tally
+	looks      looks
+	counters   *counters
+	scrape     http.Handler
 }
 
 // New makes a gateway; it starts nothing.
@@ -113,6 +118,7 @@ func New(o Options) *Gateway {
 	}
 	g.admitter = &admitter{send: g.sendBatch}
 	g.lookups.free = make(chan struct{}, maxLookups)
+	g.measure(o.Metrics)
 	return g
 }
 
@@ -126,7 +132,7 @@ type route struct {
 
 func (g *Gateway) routes() []route {
 	return []route{
-		{"POST", "/v1/tasks", g.submit},
+		{"POST", "/v1/tasks", g.counted(g.submit)},
 		{"GET", "/v1/tasks", g.list},
 		{"GET", "/v1/tasks/{tenant}/{key}", g.status},
 		{"GET", "/v1/tasks/{tenant}/{key}/explain", g.explain},
@@ -151,6 +157,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/approvals", g.approvals},
 		{"GET", "/healthz", g.healthz},
 		{"GET", "/readyz", g.readyz},
+		{"GET", metricsRoute, g.metrics},
 	}
 }
 
