@@ -29,6 +29,7 @@ func (c *Control) Deliver(ctx context.Context, in contract.Deliveries) (contract
 			c.Log.Warn("decision not delivered", zap.String("task", item.Task), zap.Int("attempt", item.Decision.Attempt), zap.Error(err))
 		}
 	})
+	measureDeliveries(ctx, in, reply)
 	return reply, nil
 }
 

@@ -48,8 +48,10 @@ type Effects struct {
 // lost its claim.
 func (e *Effects) Effect(ctx context.Context, in contract.EffectInput) (contract.Outcome, error) {
 	info := activity.GetInfo(ctx)
-	return e.attempt(in, info.TaskToken, info.HeartbeatTimeout, info.Deadline).
+	o, err := e.attempt(in, info.TaskToken, info.HeartbeatTimeout, info.Deadline).
 		run(ctx, activity.GetWorkerStopChannel(ctx))
+	measureAttempt(ctx, in, o, err)
+	return o, err
 }
 
 // attempt is one run of the protocol.

@@ -41,6 +41,9 @@ type ResourceView struct {
 	Asked int64      `json:"asked,omitempty"` // concurrent: tasks that are held on it, for a person
 	Level int64      `json:"level"`           // interval: what may be spent now; negative: a debt
 	Next  *time.Time `json:"next,omitempty"`  // interval: when the blocked head fits
+	// Reserved is what leases have taken and not settled yet. Of a concurrent
+	// resource it is Used.
+	Reserved int64 `json:"reserved,omitempty"`
 }
 
 // GateView is the door of one operation.

@@ -117,6 +117,7 @@ func (s *State) View(now time.Time) View {
 		}
 		v.Resources = append(v.Resources, rv)
 	}
+	s.viewReserved(v.Resources)
 	for _, t := range s.tenants {
 		if tv, ok := s.viewTenant(t, now); ok {
 			v.Tenants = append(v.Tenants, tv)
@@ -134,6 +135,21 @@ func (s *State) View(now time.Time) View {
 	v.Doubts = s.viewDoubts()
 	v.Leases = s.viewLeases()
 	return v
+}
+
+// viewReserved sums up what leases hold, announced ones not: they take the place of
+// one that is counted.
+func (s *State) viewReserved(resources []ResourceView) {
+	for it := s.eldest; it != nil; it = it.younger {
+		if it.stand != leased {
+			continue
+		}
+		for _, c := range it.req.Cost {
+			if i, ok := s.indexOf[c.Resource]; ok {
+				resources[i].Reserved += c.Amount
+			}
+		}
+	}
 }
 
 func (s *State) viewTenant(t *tenant, now time.Time) (TenantView, bool) {

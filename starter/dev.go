@@ -116,7 +116,9 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		ui = "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(d.uiPort))
 		ctx = own.bind(ctx)
 	}
-	temporal, err := d.connect(ctx, log)
+	metrics := workers.NewMetrics(log) // of the workers too; the gateway shows them
+	defer metrics.Close()
+	temporal, err := d.connect(ctx, metrics, log)
 	if err != nil {
 		return ended(ctx, err)
 	}
@@ -141,7 +143,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		})
 	}
 	if !d.noGateway {
-		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, at, log) })
+		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, at, metrics, log) })
 		url := "http://" + door.Addr().String()
 		parts.start("greeting", func(ctx context.Context) error { return d.greet(ctx, stdout, url, ui, checked, log) })
 	}

@@ -15,6 +15,7 @@ import (
 
 	"headgate/config"
 	"headgate/starter/gateway"
+	"headgate/workers"
 )
 
 func newGatewayCommand() *cobra.Command {
@@ -25,7 +26,8 @@ func newGatewayCommand() *cobra.Command {
 		Use:   "gateway",
 		Short: "Run the HTTP door",
 		Long: `Gateway answers the HTTP API. It keeps no state: any number of gateways can run
-side by side. Stop it with SIGTERM; open requests get a few seconds.`,
+side by side. Stop it with SIGTERM; open requests get a few seconds. Its metrics are at
+/metrics.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			checked, err := p.load()
@@ -47,12 +49,14 @@ side by side. Stop it with SIGTERM; open requests get a few seconds.`,
 			defer func() { _ = listener.Close() }()
 			ctx, stop := untilSignal(c.Context())
 			defer stop()
-			temporal, err := p.connect(ctx, log)
+			metrics := workers.NewMetrics(log)
+			defer metrics.Close()
+			temporal, err := p.connect(ctx, metrics, log)
 			if err != nil {
 				return err
 			}
 			defer temporal.Close()
-			return serveGateway(ctx, listener, temporal, checked, at, log)
+			return serveGateway(ctx, listener, temporal, checked, at, metrics, log)
 		},
 	}
 	p.flags(c, "info")
@@ -117,7 +121,7 @@ func (o *doorFlags) front(checked *config.Config, stderr io.Writer, p *process) 
 const keysLook = time.Second
 
 // serveGateway answers until the context ends.
-func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, log *zap.Logger) error {
+func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, metrics *workers.Metrics, log *zap.Logger) error {
 	var aside sync.WaitGroup
 	defer aside.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -131,7 +135,7 @@ func serveGateway(ctx context.Context, listener net.Listener, temporal client.Cl
 		log.Warn("everybody who reaches this address may do everything: give the gateway API keys (--api-keys)", zap.String("address", listener.Addr().String()))
 	}
 	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People,
-		Keys: at.keys, ClientRate: at.rate, Log: log, Audit: at.audit})
+		Keys: at.keys, ClientRate: at.rate, Log: log, Audit: at.audit, Metrics: metrics.Registry})
 	log.Info("gateway answers", zap.String("address", listener.Addr().String()), zap.Bool("tls", at.tls != nil), zap.Bool("keys", at.keys != nil))
 	return gateway.Serve(ctx, secured(listener, at.tls), g.Handler(), log)
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"headgate/workers"
+
 	"headgate/starter/gateway"
 )
 
@@ -188,7 +190,7 @@ func TestTemporalTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	connected := make(chan error, 1)
-	go func() { _, err := p.connect(ctx, zap.NewNop()); connected <- err }()
+	go func() { _, err := p.connect(ctx, workers.NewMetrics(zap.NewNop()), zap.NewNop()); connected <- err }()
 	select {
 	case name := <-seen:
 		assert.Equal(t, "worker-7", name)

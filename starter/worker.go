@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"headgate/workers"
 )
@@ -19,6 +21,7 @@ func newWorkerCommand() *cobra.Command {
 	var slots int
 	var rate float64
 	var pages browserFlags
+	var metricsAddress string
 	c := &cobra.Command{
 		Use:   "worker --role ROLE...",
 		Short: "Run a worker",
@@ -50,7 +53,16 @@ limits, and a difference to the configuration is logged, unless --apply is given
 			}
 			ctx, stop := untilSignal(c.Context())
 			defer stop()
-			temporal, err := p.connect(ctx, log)
+			metrics := workers.NewMetrics(log)
+			defer metrics.Close()
+			if metricsAddress != "" {
+				shown, err := showMetrics(ctx, metrics, metricsAddress, log)
+				if err != nil {
+					return err
+				}
+				defer shown()
+			}
+			temporal, err := p.connect(ctx, metrics, log)
 			if err != nil {
 				return err
 			}
@@ -67,6 +79,26 @@ limits, and a difference to the configuration is logged, unless --apply is given
 	c.Flags().StringSliceVar(&roles, "role", nil, fmt.Sprintf("one of %v; may be given more than once (required)", workers.Roles()))
 	c.Flags().IntVar(&slots, "slots", 0, "effects of each role at one time, at most what the budget leases (default: the worker's own)")
 	c.Flags().Float64Var(&rate, "rate", 0, "most effects started a second, of each queue over all workers (default: no limit)")
+	c.Flags().StringVar(&metricsAddress, "metrics", "", "host:port that shows this worker's metrics, at /metrics (default: none)")
 	_ = c.MarkFlagRequired("role") // the flag is there
 	return c
+}
+
+// showMetrics serves a worker's metrics until done is called: also while it drains,
+// which is when somebody wants to see them.
+func showMetrics(ctx context.Context, metrics *workers.Metrics, address string, log *zap.Logger) (done func(), err error) {
+	listener, err := listen("--metrics", address)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("metrics are shown", zap.String("address", listener.Addr().String()), zap.String("path", workers.MetricsPath))
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := metrics.Serve(ctx, listener); err != nil {
+			log.Error("metrics are shown no more", zap.Error(err))
+		}
+	}()
+	return func() { stop(); <-ended }, nil
 }

@@ -20,6 +20,17 @@ import (
 // address, namespace or TLS setting that is given here comes first. It waits for the server no
 // longer than the SDK does, or ctx.
 func Connect(ctx context.Context, address, namespace string, secure *tls.Config, log *zap.Logger) (client.Client, error) {
+	return Watch{}.Connect(ctx, address, namespace, secure, log)
+}
+
+// Watch is what looks on at a connection and at the workers that use it. The zero
+// value is nothing.
+type Watch struct {
+	Metrics client.MetricsHandler // nil: nothing is counted
+}
+
+// Connect is Connect, watched.
+func (w Watch) Connect(ctx context.Context, address, namespace string, secure *tls.Config, log *zap.Logger) (client.Client, error) {
 	options, err := connectOptions(address, namespace, log)
 	if err != nil {
 		return nil, err
@@ -27,6 +38,7 @@ func Connect(ctx context.Context, address, namespace string, secure *tls.Config,
 	if secure != nil {
 		options.ConnectionOptions.TLS = secure
 	}
+	options.MetricsHandler = w.Metrics
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s, namespace %s (TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE change that): %w",

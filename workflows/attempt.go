@@ -46,6 +46,9 @@ func (t *task) effect(ctx workflow.Context, lease admission.Lease) contract.Outc
 	if err := t.attend(ctx, in, &o); err != nil {
 		o = t.lost(ctx, err)
 	}
+	if !o.StoodInVain() {
+		t.measureStart(ctx, o)
+	}
 	switch o.Class {
 	case admission.Unknown:
 		t.doubted = t.op.Doubts
@@ -139,7 +142,7 @@ func (t *task) timedOut(ctx workflow.Context, timeout *temporal.TimeoutError) co
 // decide gives the end of the task, or the wait before its next attempt.
 func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.Duration) {
 	if t.stopped && o.Class == admission.NotDispatched && o.Reason != reasonDeadline && ctx.Err() == nil {
-		return t.frozen()
+		return t.frozen(ctx)
 	}
 	if o.Reason != reasonNoWorker {
 		t.counted++
@@ -176,7 +179,7 @@ func (t *task) decide(ctx workflow.Context, o contract.Outcome) (*ending, time.D
 
 // frozen sends a stopped attempt back to the queue. It is nobody's failure: it
 // counts against no limit, and a task that was never sent is as young as before.
-func (t *task) frozen() (*ending, time.Duration) {
+func (t *task) frozen(ctx workflow.Context) (*ending, time.Duration) {
 	if !t.sent {
 		t.began = time.Time{}
 	}
@@ -184,7 +187,7 @@ func (t *task) frozen() (*ending, time.Duration) {
 		t.leases--
 		return nil, 0
 	}
-	t.count(reasonFrozen)
+	t.count(ctx, reasonFrozen)
 	return nil, 0
 }
 
@@ -202,7 +205,7 @@ func (t *task) again(ctx workflow.Context, reason, detail string, least time.Dur
 	case retry.MaxAge > 0 && workflow.Now(ctx).Add(wait).Sub(t.began) > retry.MaxAge.D():
 		return &ending{contract.PhaseFailed, reason, join("the next attempt would start more than "+retry.MaxAge.String()+" after the first", detail)}, 0
 	}
-	t.count(reason)
+	t.count(ctx, reason)
 	return nil, wait
 }
 
@@ -219,7 +222,8 @@ func backoff(r contract.Retry, attempts int, task string) time.Duration {
 	return wait*4/5 + wait*2/5*time.Duration(h.Sum32()%1000)/1000
 }
 
-func (t *task) count(class string) {
+func (t *task) count(ctx workflow.Context, class string) {
+	t.measureRetry(ctx, class)
 	for i := range t.result.Retries {
 		if t.result.Retries[i].Class == class {
 			t.result.Retries[i].N++

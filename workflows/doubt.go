@@ -29,7 +29,7 @@ func (t *task) reconcile(ctx workflow.Context, o contract.Outcome) (*ending, tim
 	}
 	if res.Verdict == contract.VerdictReplay {
 		// The attempt limit was looked at before; cancelling comes too late.
-		t.count(reasonReplay)
+		t.count(ctx, reasonReplay)
 		if t.op.Replay.Class == contract.ReplayKeyed {
 			t.unproven = &unproven{t.attempt, o}
 		}

@@ -19,6 +19,7 @@ func (r *reconciliation) escalate(ctx workflow.Context) {
 	}
 	r.stand.Overdue = true
 	r.publish(ctx)
+	r.measureEscalation(ctx)
 	workflow.GetLogger(ctx).Warn("outcome is unknown for too long", "tenant", r.in.Tenant, "key", r.in.Key,
 		"task", contract.TaskID(r.in.Tenant, r.in.Key), "attempt", r.in.Attempt, "operation", r.in.Operation.Name,
 		"since", r.stand.Since, "version", r.stand.Version)

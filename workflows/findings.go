@@ -86,6 +86,7 @@ func (f *findings) add(ctx workflow.Context, found contract.Finding, budget stri
 	} else {
 		f.in.Dropped++
 	}
+	f.measure(ctx, found.Kind)
 	workflow.GetLogger(ctx).Error("finding", "operation", f.in.Operation, "kind", found.Kind, "task", found.Task, "detail", found.Detail)
 	if !freeze {
 		return

@@ -37,8 +37,11 @@ type stage struct {
 
 var dataConverter = converter.GetDefaultDataConverter()
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T) *stage { return newMeasuredStage(t, client.MetricsNopHandler) }
+
+func newMeasuredStage(t *testing.T, metrics client.MetricsHandler) *stage {
 	var suite testsuite.WorkflowTestSuite
+	suite.SetMetricsHandler(metrics)
 	s := &stage{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	Register(s)
 	s.SetTestTimeout(30 * time.Second)

@@ -102,6 +102,7 @@ type task struct {
 	sent      bool      // an attempt has reached the provider
 	firstSent time.Time // of the provider key
 	began     time.Time // the first lease
+	claimed   time.Time // the first claim that is known; for metrics only
 	noted     bool      // the phase attribute says more than accepted
 	stopped   bool      // the budget asked that this attempt be not dispatched
 	standing  bool      // the attempt has, or had, an announced lease only
@@ -366,6 +367,7 @@ func (t *task) end(ctx workflow.Context, phase contract.Phase, reason, detail st
 	}
 	t.result.Phase, t.result.Reason, t.result.Detail = phase, reason, detail
 	t.result.Attempts = t.leases
+	t.measureEnd(ctx)
 	t.settled(ctx)
 	if phase == contract.PhaseExpired || phase == contract.PhaseRejected {
 		setPhase(ctx, phase) // of the other ends, Temporal's own status tells

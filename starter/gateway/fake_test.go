@@ -224,7 +224,9 @@ func (f *fake) QueryWorkflow(_ context.Context, _, _, name string, args ...any) 
 	if err != nil {
 		return nil, err
 	}
-	return client.NewValue(payloads(answer)), nil
+	// The value that it makes does not know of the codec.
+	plain, err := converter.GetDefaultDataConverter().ToPayloads(answer)
+	return client.NewValue(plain), err
 }
 
 func (f *fake) SignalWorkflow(_ context.Context, _, _, name string, arg any) error {

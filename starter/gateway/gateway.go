@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -73,6 +74,7 @@ type Options struct {
 	Now        func() time.Time                     // nil: time.Now
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
 	Env        func(name string) string             // nil: os.Getenv; where the secrets of callbacks are
+	Metrics    *prometheus.Registry                 // shown at /metrics, for one gateway; nil: one of its own
 }
 
 // Gateway answers the HTTP API.
@@ -93,6 +95,9 @@ type Gateway struct {
 	memory     memory
 	lookups    lookups
 	tally      tally
+	looks      looks
+	counters   *counters
+	scrape     http.Handler
 }
 
 // New makes a gateway; it starts nothing.
@@ -122,6 +127,7 @@ func New(o Options) *Gateway {
 	}
 	g.admitter = &admitter{send: g.sendBatch}
 	g.lookups.free = make(chan struct{}, maxLookups)
+	g.measure(o.Metrics)
 	return g
 }
 
@@ -136,7 +142,7 @@ type route struct {
 
 func (g *Gateway) routes() []route {
 	return []route{
-		{"POST", "/v1/tasks", submits(), g.submit},
+		{"POST", "/v1/tasks", submits(), g.counted(g.submit)},
 		{"GET", "/v1/tasks", views(), g.list},
 		{"GET", "/v1/tasks/{tenant}/{key}", views(), g.status},
 		{"GET", "/v1/tasks/{tenant}/{key}/explain", views(), g.explain},
@@ -161,6 +167,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/approvals", views(), g.approvals},
 		{"GET", "/healthz", nothing, g.healthz},
 		{"GET", "/readyz", nothing, g.readyz},
+		{"GET", metricsRoute, viewsAll(), g.metrics},
 	}
 }
 

@@ -82,6 +82,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 					g.fail(seen, r, refuse("internal", "the gateway could not answer; the log has the cause"))
 				}
 			}
+			g.counters.answered(r, seen.status, time.Since(begun))
 			if line := g.log.Check(zap.DebugLevel, "request"); line != nil {
 				line.Write(zap.String("method", r.Method), zap.String("route", r.Pattern),
 					zap.Int("status", seen.status), zap.Duration("took", time.Since(begun)))

@@ -59,10 +59,12 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 		return rejected(verdictProblem(verdict))
 	}
 	defer g.memory.carry(request.Task)()
+	asked := g.now()
 	verdict, err := g.admitter.admit(r.Context(), request)
 	if err != nil {
 		return rejected(admitProblem(err))
 	}
+	g.counters.decided(verdict, g.now().Sub(asked))
 	g.memory.learn(g.now(), request, verdict)
 	if !verdict.Accepted() {
 		return rejected(verdictProblem(verdict))
@@ -172,6 +174,7 @@ func (g *Gateway) replay(w http.ResponseWriter, ctx context.Context, in contract
 		p.Task = &view
 		return rejected(p)
 	}
+	g.counters.decisions.WithLabelValues(decisionReplay, contract.MetricReason("")).Inc()
 	return reply(w, http.StatusAccepted, view)
 }
 
