@@ -43,6 +43,7 @@ type Temporal interface {
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	CountWorkflow(ctx context.Context, request *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error)
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
@@ -145,6 +146,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/operations/{operation}/audit", g.audit},
 		{"GET", "/v1/operations/{operation}/findings", g.findings},
 		{"GET", "/v1/queue", g.queue},
+		{"GET", "/v1/phases", g.phases},
 		{"GET", "/v1/budget", g.budgetView},
 		{"PUT", "/v1/budget", g.configure},
 		{"GET", "/v1/unknown", g.unknown},
