@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ type Gateway struct {
 type Temporal struct {
 	Address   string `json:"address,omitempty"` // host:port
 	Namespace string `json:"namespace,omitempty"`
+	UI        string `json:"ui,omitempty"` // base URL of its Web UI, which the console links to; empty: no links
 }
 
 // Operation is one declared operation. Declared holds no cost: costs depend on
@@ -100,6 +102,9 @@ func (c *Config) read(s *section) {
 			c.Temporal.Address = t.address(f)
 		}
 		c.Temporal.Namespace = t.text("namespace")
+		if f, ok := t.field("ui"); ok {
+			c.Temporal.UI = t.webURL(f)
+		}
 		t.done()
 	}
 	s.done()
@@ -114,6 +119,18 @@ func (s *section) address(f field) string {
 	_, port, err := net.SplitHostPort(t)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strconv.FormatUint(n, 10) != port || strings.ContainsAny(t, " /") {
 		s.errorAt(f, "%q is not an address: write host:port, such as %s", t, DefaultListen)
+	}
+	return t
+}
+
+// webURL is a field that names a place for a browser.
+func (s *section) webURL(f field) string {
+	t := s.textOf(f)
+	if t == "" {
+		return ""
+	}
+	if u, err := url.Parse(t); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		s.errorAt(f, "%q is not the address of a page: write something like http://127.0.0.1:8233", t)
 	}
 	return t
 }

@@ -167,6 +167,7 @@ func TestRefuseBudgetAndTenants(t *testing.T) {
 		{name: "listen", old: "tenants:", new: "gateway: {listen: §localhost}\ntenants:", texts: []string{"write host:port"}},
 		{name: "listen, port", old: "tenants:", new: "gateway: {listen: §\"localhost:70000\", §port: 3}\ntenants:", texts: []string{"write host:port", `no field "port"`}},
 		{name: "temporal", old: "tenants:", new: "temporal: {address: §7233, namespace: §\"\", §tls: true}\ntenants:", texts: []string{"put 7233 in quotes", "it is empty", `no field "tls"`}},
+		{name: "temporal's web UI", old: "tenants:", new: "temporal: {ui: §\"127.0.0.1:8233\"}\ntenants:", texts: []string{"write something like http://127.0.0.1:8233"}},
 	} {
 		t.Run(c.name, c.run)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/config"
+	"headgate/starter/console"
 	"headgate/testsuite/provider"
 	"headgate/workers"
 )
@@ -143,7 +144,9 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		})
 	}
 	if !d.noGateway {
-		parts.start("gateway", func(ctx context.Context) error { return serveGateway(ctx, door, temporal, checked, at, metrics, log) })
+		parts.start("gateway", func(ctx context.Context) error {
+			return d.serveGateway(ctx, door, temporal, checked, at, cmp.Or(ui, checked.Temporal.UI), metrics, log)
+		})
 		url := "http://" + door.Addr().String()
 		parts.start("greeting", func(ctx context.Context) error { return d.greet(ctx, stdout, url, ui, checked, log) })
 	}
@@ -164,7 +167,7 @@ func (d *dev) greet(ctx context.Context, stdout io.Writer, url, ui string, check
 	if d.sample && !d.noWorkers && ctx.Err() == nil {
 		sent = sendSample(ctx, to, checked, time.Now(), log)
 	}
-	fmt.Fprintf(stdout, "\nHeadgate is running.\n  gateway      %s\n", url)
+	fmt.Fprintf(stdout, "\nHeadgate is running.\n  gateway      %s\n  console      %s%s\n", url, url, console.Root)
 	if ui != "" {
 		fmt.Fprintf(stdout, "  Temporal UI  %s\n  data         %s\n", ui, d.data)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -14,20 +15,21 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/config"
+	"headgate/starter/console"
 	"headgate/starter/gateway"
 	"headgate/workers"
 )
 
 func newGatewayCommand() *cobra.Command {
 	var p process
-	var address string
+	var address, ui string
 	var o doorFlags
 	c := &cobra.Command{
 		Use:   "gateway",
-		Short: "Run the HTTP door",
-		Long: `Gateway answers the HTTP API. It keeps no state: any number of gateways can run
-side by side. Stop it with SIGTERM; open requests get a few seconds. Its metrics are at
-/metrics.`,
+		Short: "Run the HTTP door and the operators' console",
+		Long: `Gateway answers the HTTP API, and the operators' pages under /console. It keeps no
+state: any number of gateways can run side by side. Stop it with SIGTERM; open
+requests get a few seconds. Its metrics are at /metrics.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			checked, err := p.load()
@@ -56,13 +58,14 @@ side by side. Stop it with SIGTERM; open requests get a few seconds. Its metrics
 				return err
 			}
 			defer temporal.Close()
-			return serveGateway(ctx, listener, temporal, checked, at, metrics, log)
+			return p.serveGateway(ctx, listener, temporal, checked, at, cmp.Or(ui, checked.Temporal.UI), metrics, log)
 		},
 	}
 	p.flags(c, "info")
 	o.flags(c)
 	o.tlsFlags(c)
 	c.Flags().StringVar(&address, "listen", "", "host:port (default: gateway.listen of the configuration)")
+	c.Flags().StringVar(&ui, "temporal-ui", "", "base URL of the Temporal Web UI, for links (default: temporal.ui of the configuration; none: no links)")
 	return c
 }
 
@@ -120,8 +123,9 @@ func (o *doorFlags) front(checked *config.Config, stderr io.Writer, p *process) 
 // keysLook is how often a changed file of API keys is noticed without SIGHUP.
 const keysLook = time.Second
 
-// serveGateway answers until the context ends.
-func serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, metrics *workers.Metrics, log *zap.Logger) error {
+// serveGateway answers until the context ends. The console links to the Web UI, if
+// one is known.
+func (p *process) serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, ui string, metrics *workers.Metrics, log *zap.Logger) error {
 	var aside sync.WaitGroup
 	defer aside.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -136,8 +140,14 @@ func serveGateway(ctx context.Context, listener net.Listener, temporal client.Cl
 	}
 	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People,
 		Keys: at.keys, ClientRate: at.rate, Log: log, Audit: at.audit, Metrics: metrics.Registry})
+	api := g.Handler()
+	pages, err := console.New(console.Options{API: api, People: checked.People, UI: ui,
+		Namespace: cmp.Or(p.namespace, os.Getenv("TEMPORAL_NAMESPACE")), Log: log})
+	if err != nil {
+		return withStatus(exitUsage, "--temporal-ui: %w", err)
+	}
 	log.Info("gateway answers", zap.String("address", listener.Addr().String()), zap.Bool("tls", at.tls != nil), zap.Bool("keys", at.keys != nil))
-	return gateway.Serve(ctx, secured(listener, at.tls), g.Handler(), log)
+	return gateway.Serve(ctx, secured(listener, at.tls), console.Front(api, pages.Handler()), log)
 }
 
 // onlyHere tells whether only this machine reaches an address.

@@ -48,6 +48,7 @@ type fake struct {
 	updates []client.UpdateWorkflowOptions
 	query   func(name string, args []any) (any, error)
 	list    func(r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	count   func(query string) (*workflowservice.CountWorkflowExecutionsResponse, error)
 
 	intents    []contract.IntentInput
 	terminated []string
@@ -176,6 +177,10 @@ func (w *watcher) HasNext() bool {
 
 func (f *fake) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	return f.list(r)
+}
+
+func (f *fake) CountWorkflow(_ context.Context, r *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error) {
+	return f.count(r.GetQuery())
 }
 
 func (f *fake) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {

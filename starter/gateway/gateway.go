@@ -44,6 +44,7 @@ type Temporal interface {
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	GetWorkflowHistory(ctx context.Context, workflowID, runID string, isLongPoll bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	CountWorkflow(ctx context.Context, request *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error)
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
@@ -161,6 +162,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/v1/operations/{operation}/audit", viewsAll(), g.lastAudit},
 		{"GET", "/v1/operations/{operation}/findings", viewsAll(), g.findings},
 		{"GET", "/v1/queue", views(), g.queue},
+		{"GET", "/v1/phases", viewsAll(), g.phases},
 		{"GET", "/v1/budget", viewsAll(), g.budgetView},
 		{"PUT", "/v1/budget", ordersAll("configure"), g.configure},
 		{"GET", "/v1/unknown", views(), g.unknown},
