@@ -35,7 +35,11 @@ type tile struct {
 }
 
 func (c *Console) index(w http.ResponseWriter, r *http.Request) error {
-	return c.show(w, r, http.StatusOK, "index", c.indexOf(r, draft{}))
+	page := c.indexOf(r, draft{})
+	if refused := page.Look.Failed; refused != nil && refused.Reason == keyRequired {
+		return refused
+	}
+	return c.show(w, r, http.StatusOK, "index", page)
 }
 
 func (c *Console) indexOf(r *http.Request, d draft) indexPage {
