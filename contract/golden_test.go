@@ -27,7 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "add what is new to the golden files")
 var messages = []any{
 	contract.AdmitReply{}, contract.AdmitRequest{}, contract.Approval{}, contract.ApprovalDecision{}, contract.ApprovalReply{},
 	contract.ApprovalStand{}, contract.ApprovalView{}, contract.AttemptRequest{}, contract.AuditAnswer{}, contract.AuditReply{},
-	contract.AuditRequest{}, contract.Beat{}, contract.Browser{}, contract.BudgetInput{}, contract.Callback{}, contract.Caller{}, contract.Cancel{}, contract.ConfigureReply{},
+	contract.AuditRequest{}, contract.Beat{}, contract.Browser{}, contract.BudgetInput{}, contract.Callback{}, contract.Cancel{}, contract.ConfigureReply{},
 	contract.ConfigureRequest{}, contract.Count{}, contract.Decision{}, contract.DeliverReply{},
 	contract.AuditInput{}, contract.AuditReport{}, contract.AuditView{}, contract.ClosedEvidence{}, contract.Deliveries{},
 	contract.Delivery{}, contract.EffectInput{}, contract.Event{}, contract.Evidence{}, contract.Explanation{},

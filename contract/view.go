@@ -119,13 +119,6 @@ type Explanation struct {
 	FindingsUnread bool `json:"findings_unread,omitempty"`
 }
 
-// Caller is who a request comes from, by its API key.
-type Caller struct {
-	Name   string   `json:"name,omitempty"` // the actor of its orders; empty: there are no keys, and orders name their own
-	Tenant string   `json:"tenant"`         // the only one it may look at, or * for all
-	Roles  []string `json:"roles"`          // sorted
-}
-
 // Problem is a problem document (RFC 9457) with Headgate's members.
 type Problem struct {
 	Type          string    `json:"type"`

@@ -159,10 +159,6 @@ func (c *Console) serve(page func(http.ResponseWriter, *http.Request) error) htt
 			return
 		}
 		var p *problem
-		if errors.As(err, &p) && p.Reason == keyRequired {
-			// The browser asks for a name and a password: the key is the password.
-			w.Header().Set("WWW-Authenticate", `Basic realm="Headgate", charset="UTF-8"`)
-		}
 		if !errors.As(err, &p) {
 			c.log.Error("console page failed", zap.String("route", r.Pattern), zap.Error(err))
 			p = &problem{Status: http.StatusInternalServerError, Detail: "The console could not make this page; the log has the cause."}
@@ -172,9 +168,6 @@ func (c *Console) serve(page func(http.ResponseWriter, *http.Request) error) htt
 		}
 	})
 }
-
-// keyRequired is the API's refusal of a request that brings no valid key.
-const keyRequired = "key_required"
 
 // Front sends browsers that ask for the front page to the console, everything of
 // the console to it, and all else to the API.

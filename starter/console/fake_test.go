@@ -32,10 +32,9 @@ type world struct {
 	counts    contract.PhaseCounts
 	unknown   []contract.TaskView
 	approvals []contract.TaskView
-	tasks     []contract.TaskView        // found by tenant and key, beside those above
-	keys      map[string]contract.Caller // by the Authorization that brings them; nil: the door is open
-	down      string                     // reason of every answer about the budget; empty: it answers
-	refuse    *contract.Problem          // the next order is answered so
+	tasks     []contract.TaskView // found by tenant and key, beside those above
+	down      string              // reason of every answer about the budget; empty: it answers
+	refuse    *contract.Problem   // the next order is answered so
 
 	calls  []string // method and path
 	sent   []string // Authorization of each
@@ -89,14 +88,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		w.order(out, r, path)
 		return
 	}
-	me, known := w.keys[r.Header.Get("Authorization")]
 	switch {
-	case w.keys != nil && !known:
-		w.fail(out, contract.Problem{Status: 401, Reason: keyRequired, Title: "An API key is needed", Detail: "send one"})
-	case path == "/v1/whoami" && w.keys == nil:
-		w.answer(out, contract.Caller{Tenant: "*", Roles: []string{config.RoleOperate}})
-	case path == "/v1/whoami":
-		w.answer(out, me)
 	case w.down != "" && (path == "/v1/queue" || path == "/v1/phases"):
 		w.fail(out, contract.Problem{Status: 503, Reason: w.down, Title: "The budget does not answer", Detail: "no worker took the question"})
 	case path == "/v1/queue":

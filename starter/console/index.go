@@ -35,11 +35,7 @@ type tile struct {
 }
 
 func (c *Console) index(w http.ResponseWriter, r *http.Request) error {
-	page := c.indexOf(r, draft{})
-	if refused := page.Look.Failed; refused != nil && refused.Reason == keyRequired {
-		return refused
-	}
-	return c.show(w, r, http.StatusOK, "index", page)
+	return c.show(w, r, http.StatusOK, "index", c.indexOf(r, draft{}))
 }
 
 func (c *Console) indexOf(r *http.Request, d draft) indexPage {

@@ -31,7 +31,6 @@ const (
 // is taken. What could not be read is as it was before.
 type look struct {
 	At        time.Time // of the last one in which everything was read; zero: none yet
-	Me        contract.Caller
 	Queue     queueView
 	Phases    contract.PhaseCounts
 	Unknown   contract.TaskPage
@@ -165,11 +164,6 @@ func (c *Console) take(ctx context.Context, r *http.Request, last *look, lists b
 		}
 		return true
 	}
-	var me contract.Caller
-	if failed(c.call(ctx, r, http.MethodGet, "/v1/whoami", nil, &me)) {
-		return next
-	}
-	next.Me = me
 	var queue queueView
 	answers := !failed(c.call(ctx, r, http.MethodGet, "/v1/queue", nil, &queue))
 	if answers {

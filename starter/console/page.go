@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ type head struct {
 	Now    time.Time
 	Self   string // path and query of the page
 	Actor  string // empty: nobody said a name
-	Keyed  bool   // the name is that of an API key
 	Rights []string
 	Look   *look
 	Stale  bool
@@ -49,16 +47,13 @@ var rights = []string{config.RightPause, config.RightResolve, config.RightApprov
 
 func (c *Console) head(r *http.Request) head {
 	h := head{Now: c.now(), Self: r.URL.RequestURI(), Actor: actorOf(r), Look: c.looks.see(r), Limit: c.stale, UI: c.ui}
-	if h.Look.Me.Name != "" { // a key says who it is
-		h.Actor, h.Keyed = h.Look.Me.Name, true
-	}
 	if r.Method != http.MethodGet {
 		h.Self = Root + "/"
 	}
 	h.Stale = h.Look.staleAt(c.now(), c.stale)
 	if h.Actor != "" {
 		for _, right := range rights {
-			if (!h.Keyed || slices.Contains(h.Look.Me.Roles, config.RoleOperate)) && c.people.May(h.Actor, right) {
+			if c.people.May(h.Actor, right) {
 				h.Rights = append(h.Rights, right)
 			}
 		}

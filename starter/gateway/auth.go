@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"headgate/config"
-	"headgate/contract"
 )
 
 // caller is who a request comes from.
@@ -69,15 +68,10 @@ func (g *Gateway) authorize(n needs, next handler) handler {
 	}
 }
 
-// identify finds the entry of the key that a request brings. Browsers, which ask
-// people for a name and a password, send it as the password; the name is not looked at.
+// identify finds the entry of the key that a request brings.
 func (g *Gateway) identify(r *http.Request) (caller, error) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	_, password, basic := r.BasicAuth()
-	if basic {
-		text = password
-	}
-	if len(r.Header.Values("Authorization")) == 1 && (basic || strings.EqualFold(scheme, "Bearer")) {
+	if len(r.Header.Values("Authorization")) == 1 && strings.EqualFold(scheme, "Bearer") {
 		if k, ok := g.keys.now().Find(text); ok {
 			return caller{k.Name, k.Tenant, k.Roles}, nil
 		}
@@ -97,12 +91,6 @@ func (c caller) may(n needs, tenant string) error {
 		return foreign()
 	}
 	return nil
-}
-
-// whoami is GET /v1/whoami: what the caller's key is for.
-func (g *Gateway) whoami(w http.ResponseWriter, r *http.Request) error {
-	c := who(r)
-	return reply(w, http.StatusOK, contract.Caller{Name: c.name, Tenant: c.tenant, Roles: c.roles})
 }
 
 // bound tells whether the caller is kept to one tenant.

@@ -318,23 +318,3 @@ func TestKeysAreReadAnew(t *testing.T) {
 	assert.Equal(t, 1, lines.FilterMessageSnippet("cannot be used").Len(), "told once")
 	assert.Equal(t, 2, lines.FilterMessage("API keys were read anew").Len())
 }
-
-// A browser sends the key as the password of whatever name was typed, and the key's
-// own name is the one that counts.
-func TestKeyAsAPassword(t *testing.T) {
-	var k ring
-	text := strings.TrimPrefix(k.add("mara", config.AllTenants, config.RoleView, config.RoleOperate), "Bearer ")
-	g := lockedGateway(t, &fake{}, &k, nil)
-	basic := func(password string) string {
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte("somebody:"+password))
-	}
-	r := do(t, g, "GET", "/v1/whoami", "", "Authorization", basic(text))
-	require.Equal(t, 200, r.StatusCode)
-	require.Equal(t, contract.Caller{Name: "mara", Tenant: config.AllTenants, Roles: []string{config.RoleOperate, config.RoleView}}, decodeBody[contract.Caller](t, r))
-	require.Equal(t, 401, do(t, g, "GET", "/v1/whoami", "", "Authorization", basic(text+"x")).StatusCode)
-	require.Equal(t, 401, do(t, g, "GET", "/v1/whoami", "", "Authorization", "Basic "+text).StatusCode)
-
-	open := decodeBody[contract.Caller](t, do(t, newGateway(&fake{}), "GET", "/v1/whoami", ""))
-	require.Empty(t, open.Name)
-	require.Equal(t, config.AllTenants, open.Tenant)
-}

@@ -167,7 +167,6 @@ func (g *Gateway) routes() []route {
 		{"PUT", "/v1/budget", ordersAll("configure"), g.configure},
 		{"GET", "/v1/unknown", views(), g.unknown},
 		{"GET", "/v1/approvals", views(), g.approvals},
-		{"GET", "/v1/whoami", views(), g.whoami},
 		{"GET", "/healthz", nothing, g.healthz},
 		{"GET", "/readyz", nothing, g.readyz},
 		{"GET", metricsRoute, viewsAll(), g.metrics},
