@@ -54,6 +54,7 @@ type Console struct {
 	log    *zap.Logger
 	pages  *template.Template
 	looks  *looks
+	poll   time.Duration // how often a page refreshes its parts
 }
 
 //go:embed templates
@@ -84,7 +85,7 @@ func New(o Options) (*Console, error) {
 	if c.log == nil {
 		c.log = zap.NewNop()
 	}
-	c.looks = &looks{take: c.take, now: func() time.Time { return c.now() }}
+	c.poll, c.looks = pollEvery, &looks{take: c.take, now: c.now, every: lookEvery, lists: listEvery}
 	var err error
 	c.pages, err = template.New("").Funcs(c.words()).ParseFS(templates, "templates/*.html")
 	return c, err

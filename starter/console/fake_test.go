@@ -246,3 +246,7 @@ func part(t *testing.T, page, id, until string) string {
 	require.True(t, ok)
 	return text
 }
+
+func notAllowed() *contract.Problem {
+	return &contract.Problem{Status: 403, Reason: "not_allowed", Title: "The decision is not this actor's to make", Detail: "no right"}
+}

@@ -17,6 +17,8 @@ const (
 	// between two readings of Temporal's index.
 	lookEvery = 2 * time.Second
 	listEvery = 5 * time.Second
+	// pollEvery is how often an open page refreshes its parts.
+	pollEvery = 3 * time.Second
 	// lookTimeout bounds one look, firstWait how long a page waits for one while
 	// there is an earlier one to show.
 	lookTimeout = 20 * time.Second
@@ -67,6 +69,8 @@ func (l *look) staleAt(now time.Time, limit time.Duration) bool {
 type looks struct {
 	take func(ctx context.Context, r *http.Request, last *look, lists bool) *look
 	now  func() time.Time
+	// The least time between two looks, and between two with the lists.
+	every, lists time.Duration
 
 	mu   sync.Mutex
 	kept []*kept // the one used last at the end
@@ -84,9 +88,9 @@ type kept struct {
 func (s *looks) see(r *http.Request) *look {
 	s.mu.Lock()
 	k := s.of(r.Header.Get("Authorization"))
-	if k.running == nil && (k.forced || k.last == nil || s.now().Sub(k.last.tried) >= lookEvery) {
+	if k.running == nil && (k.forced || k.last == nil || s.now().Sub(k.last.tried) >= s.every) {
 		k.running = make(chan struct{})
-		lists := k.forced || k.last == nil || s.now().Sub(k.last.listed) >= listEvery
+		lists := k.forced || k.last == nil || s.now().Sub(k.last.listed) >= s.lists
 		k.forced = false
 		go s.run(k, r, k.last, lists)
 	}
