@@ -10,6 +10,7 @@ import (
 
 	"headgate/activities/playwright/pagetest"
 	"headgate/config"
+	"headgate/contract"
 )
 
 // site is a console in front of a small state, in a real browser.
@@ -61,6 +62,7 @@ func TestInABrowser(t *testing.T) {
 		{"a viewer can do nothing", testViewer},
 		{"everything works without JavaScript", testNoScript},
 		{"everything works by keyboard", testKeyboard},
+		{"a key signs in and out", testSignIn},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, b) })
 	}
@@ -279,4 +281,27 @@ func testKeyboard(t *testing.T, b *pagetest.Browser) {
 		require.Len(t, s.orders, 1)
 		assert.Equal(t, []any{"happened", "seen", "mara"}, []any{s.orders[0]["outcome"], s.orders[0]["evidence"], s.orders[0]["actor"]})
 	})
+}
+
+func testSignIn(t *testing.T, b *pagetest.Browser) {
+	s := newSite(t, nil)
+	s.set(func() {
+		s.keys = map[string]contract.Caller{"hgk_1": {Keys: true, Name: "mara", Tenant: "*", Rights: rights}}
+	})
+	p := b.Open(t, s.url, "/console/", pagetest.Options{Allow: []string{"401", "404"}})
+	p.Fits()
+	p.Shoot("sign-in")
+	require.NoError(t, p.Locator("#key").Fill("hgk_2"))
+	require.NoError(t, p.Locator("#key").Press("Enter"))
+	p.Eventually(`document.body.textContent.includes("The key is not valid")`)
+	require.NoError(t, p.Locator("#key").Fill("hgk_1"))
+	require.NoError(t, p.Locator("#key").Press("Enter"))
+	p.Eventually(`document.querySelector("header").textContent.includes("You are mara")`)
+	require.NoError(t, p.Locator("header button:text('Sign out')").Click())
+	require.NoError(t, p.Locator("#key").Fill("hgk_1"))
+	require.NoError(t, p.Locator("#key").Press("Enter"))
+	p.Refreshed(2)
+	p.Fits()
+	s.set(func() { delete(s.keys, "hgk_1") }) // taken back while the page is open
+	p.Eventually(`document.getElementById("live").textContent.includes("not valid any more") && !document.body.textContent.includes("inv-7")`)
 }

@@ -52,7 +52,9 @@ func (c *Console) head(r *http.Request) head {
 		h.Self = Root + "/"
 	}
 	h.Stale = h.Look.staleAt(c.now(), c.stale)
-	if h.Actor != "" {
+	if who := h.Look.Caller; who.Keys {
+		h.Actor, h.Rights = who.Name, who.Rights
+	} else if h.Actor != "" {
 		for _, right := range rights {
 			if c.people.May(h.Actor, right) {
 				h.Rights = append(h.Rights, right)

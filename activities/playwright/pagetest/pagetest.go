@@ -64,6 +64,7 @@ func Start(t testing.TB) *Browser {
 type Options struct {
 	Width    int
 	NoScript bool
+	Allow    []string          // see Page.Allow
 	Cookies  map[string]string // of the site, as it sets them: with the path /console
 }
 
@@ -96,7 +97,7 @@ func (b *Browser) Open(t testing.TB, site, path string, o Options) *Page {
 		`document.addEventListener("securitypolicyviolation", (e) => console.error("content policy: " + e.violatedDirective + " " + e.blockedURI))`)}))
 	page, err := profile.NewPage()
 	require.NoError(t, err)
-	p := &Page{Page: page, t: t, site: site, axe: b.axe}
+	p := &Page{Page: page, t: t, site: site, axe: b.axe, allowed: o.Allow}
 	page.OnConsole(func(m playwright.ConsoleMessage) {
 		if m.Type() == "error" {
 			p.fault("console: " + m.Text())
