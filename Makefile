@@ -9,6 +9,7 @@ WORKFLOWCHECK_VERSION := v0.6.0
 
 # Of playwright-core; the same as in activities/playwright/install.go, which a test compares.
 PLAYWRIGHT_VERSION := 1.64.1
+AXE_VERSION := 4.14.1
 DRIVER := $(or $(PLAYWRIGHT_DRIVER_PATH),$(HOME)/.cache/ms-playwright-go/$(PLAYWRIGHT_VERSION))
 
 SERVER        := bin/headgate-server
@@ -77,6 +78,12 @@ $(DRIVER)/package/cli.js:
 		tar -xzf $$dir/playwright-core-$(PLAYWRIGHT_VERSION).tgz -C $(DRIVER) && ln -sfn "$$(command -v node)" $(DRIVER)/node && rm -r $$dir
 	@touch $@
 
+# Checks the console for accessibility, in tests only.
+$(DRIVER)/axe-$(AXE_VERSION).min.js: $(DRIVER)/package/cli.js
+	@dir=$$(mktemp -d) && (cd $$dir && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null) && \
+		tar -xzf $$dir/axe-core-$(AXE_VERSION).tgz -C $$dir && mv $$dir/package/axe.min.js $@ && rm -r $$dir
+	@touch $@
+
 .PHONY: run
 run: build ## run everything on this machine
 	@$(MAKE) --no-print-directory browser || echo "without a browser, tasks of type browser fail; all else runs"
@@ -103,7 +110,7 @@ bench: build ## measure the core, then everything beside a bare workflow, 20 min
 	@bin/headgate bench $(BENCHFLAGS)
 
 .PHONY: test
-test: build browser ## run all tests against the built programs (TESTFLAGS='-run X -v')
+test: build browser $(DRIVER)/axe-$(AXE_VERSION).min.js ## run all tests against the built programs (TESTFLAGS='-run X -v')
 	$(GO) test -vet=off -count=1 -timeout 30m $(TESTFLAGS) $$($(GO) list ./... | grep -v /testsuite)
 	# One package at a time: each starts a Temporal server and workers of its own.
 	$(GO) test -p 1 -vet=off -count=1 -timeout 30m $(TESTFLAGS) ./testsuite/...

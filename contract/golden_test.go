@@ -36,7 +36,7 @@ var messages = []any{
 	contract.LeasesRequest{}, contract.List{}, contract.Operation{}, contract.Outcome{}, contract.PauseRequest{},
 	contract.SettledRequest{}, contract.Settled{}, contract.Stops{}, contract.Stop{},
 	contract.EvidenceReply{}, contract.Lookups{}, contract.Field{}, contract.Model{}, contract.ModelAnswer{}, contract.ModelUsage{}, contract.Secret{}, contract.TLS{},
-	contract.Claim{}, contract.Intent{}, contract.IntentInput{}, contract.PhaseCount{}, contract.PhaseCounts{},
+	contract.Caller{}, contract.Claim{}, contract.Intent{}, contract.IntentInput{}, contract.PhaseCount{}, contract.PhaseCounts{},
 	contract.Probe{}, contract.ProbeInput{}, contract.Problem{}, contract.Provider{}, contract.ReconcileInput{}, contract.ReconcileResult{}, contract.Replay{},
 	contract.ReportBatch{}, contract.ReportInput{}, contract.RequestBatch{}, contract.RequestInput{}, contract.Resolution{},
 	contract.ResolveReply{}, contract.Resolved{}, contract.Retry{}, contract.Stand{}, contract.Step{}, contract.SubmitRequest{}, contract.TaskInput{},

@@ -79,6 +79,11 @@ var rules = []rule{
 		others: []string{"github.com/mxschmitt/playwright-go", "go.uber.org/zap"},
 	},
 	{
+		pkg:    driver + "/pagetest",
+		ours:   []string{driver},
+		others: []string{"github.com/mxschmitt/playwright-go", "github.com/stretchr/testify"},
+	},
+	{
 		pkg:    "workers",
 		ours:   []string{"admission", "contract", "config", "activities", "workflows"},
 		others: []string{"..."},
@@ -187,6 +192,8 @@ func TestImportRulesRefuse(t *testing.T) {
 		{"activities", "github.com/mxschmitt/playwright-go", false},
 		{"starter/gateway", "headgate/workflows", false},
 		{"starter/gateway", "headgate/starter/console", false},
+		{"starter/console", "headgate/starter/gateway", false},
+		{"starter/console", "headgate/workflows", false},
 		{"workers", "headgate/starter/gateway", false},
 		{"testsuite/drill", "github.com/mxschmitt/playwright-go", false},
 	} {

@@ -78,7 +78,7 @@ func (e *engine) start(o Options) error {
 		Args: []string{"--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 			"--disable-component-update", "--disable-sync"},
 	}
-	if p := program(o.Program); p != "" {
+	if p := Program(o.Program); p != "" {
 		launch.ExecutablePath = playwright.String(p)
 	}
 	browser, err := pw.Chromium.Launch(launch)

@@ -18,9 +18,9 @@ const Version = "1.64.1"
 // errNotInstalled says what to do, once for all causes.
 var errNotInstalled = errors.New("the browser driver is not installed: `make browser` installs it")
 
-// driverFolder is where playwright-core is: PLAYWRIGHT_DRIVER_PATH, else where
+// DriverFolder is where playwright-core is: PLAYWRIGHT_DRIVER_PATH, else where
 // the module looks by itself.
-func driverFolder() (string, error) {
+func DriverFolder() (string, error) {
 	if dir := os.Getenv("PLAYWRIGHT_DRIVER_PATH"); dir != "" {
 		return dir, nil
 	}
@@ -34,7 +34,7 @@ func driverFolder() (string, error) {
 // driver lays out, inside an engine's folder, the folder that the module wants:
 // the installed package, and a node that has the engine's folder as TMPDIR.
 func driver(temp string) (*playwright.RunOptions, error) {
-	installed, err := driverFolder()
+	installed, err := DriverFolder()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func ready(o *playwright.RunOptions) error {
 }
 
 // program finds a Chromium or Chrome; empty: Playwright's own.
-func program(given string) string {
+func Program(given string) string {
 	if given == "" {
 		given = os.Getenv("HEADGATE_CHROMIUM")
 	}

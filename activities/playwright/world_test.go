@@ -50,7 +50,7 @@ func newSite(t *testing.T) *site {
 // needBrowser skips where there is no browser, but not in CI.
 func needBrowser(t *testing.T) {
 	t.Helper()
-	folder, err := driverFolder()
+	folder, err := DriverFolder()
 	if err == nil {
 		_, err = os.Stat(folder + "/package/cli.js")
 	}

@@ -54,6 +54,7 @@ type Console struct {
 	log    *zap.Logger
 	pages  *template.Template
 	looks  *looks
+	poll   time.Duration // how often a page refreshes its parts
 }
 
 //go:embed templates
@@ -84,7 +85,7 @@ func New(o Options) (*Console, error) {
 	if c.log == nil {
 		c.log = zap.NewNop()
 	}
-	c.looks = &looks{take: c.take, now: func() time.Time { return c.now() }}
+	c.poll, c.looks = pollEvery, &looks{take: c.take, now: c.now, every: lookEvery, lists: listEvery}
 	var err error
 	c.pages, err = template.New("").Funcs(c.words()).ParseFS(templates, "templates/*.html")
 	return c, err
@@ -99,6 +100,7 @@ func (c *Console) Handler() http.Handler {
 		"GET " + Root + "/tasks":                            c.list,
 		"GET " + Root + "/tasks/{tenant}/{key}":             c.task,
 		"POST " + Root + "/actor":                           c.actor,
+		"POST " + Root + "/key":                             c.key,
 		"POST " + Root + "/tasks/{tenant}/{key}/resolve":    c.resolve,
 		"POST " + Root + "/tasks/{tenant}/{key}/approve":    c.approve,
 		"POST " + Root + "/tasks/{tenant}/{key}/decline":    c.approve,
@@ -132,8 +134,13 @@ func guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "same-origin")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "same-origin") // with less a browser does not say whence a form comes
 		h.Set("Cache-Control", "no-store")
+		if r.TLS != nil {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		says := r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && !says || foreign.Check(r) != nil {
 			http.Error(w, "this form was not sent by a page of this console", http.StatusForbidden)
@@ -154,6 +161,13 @@ func cached(next http.Handler) http.Handler {
 // serve makes a page of ours a handler; what it refuses is a page of its own.
 func (c *Console) serve(page func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := c.head(r)
+		if h.Look.Locked() && !strings.HasSuffix(r.Pattern, Root+"/key") {
+			if err := c.show(w, r, http.StatusUnauthorized, "signin", signinPage{h, credentials(r) != ""}); err != nil {
+				c.log.Error("console page failed", zap.String("route", r.Pattern), zap.Error(err))
+			}
+			return
+		}
 		err := page(w, r)
 		if err == nil {
 			return

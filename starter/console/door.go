@@ -30,8 +30,8 @@ func (c *Console) call(ctx context.Context, r *http.Request, method, path string
 		return err
 	}
 	request.RequestURI, request.Host, request.RemoteAddr, request.TLS = path, r.Host, r.RemoteAddr, r.TLS
-	if word := r.Header.Values("Authorization"); len(word) > 0 {
-		request.Header["Authorization"] = word
+	if word := credentials(r); word != "" {
+		request.Header.Set("Authorization", word)
 	}
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -49,6 +49,20 @@ func (c *Console) call(ctx context.Context, r *http.Request, method, path string
 		return fmt.Errorf("reading the answer to %s %s: %w", method, path, err)
 	}
 	return nil
+}
+
+// keyCookie holds the API key of somebody who has signed in.
+const keyCookie = "headgate_key"
+
+// credentials are what a request brings to the API; empty: nothing.
+func credentials(r *http.Request) string {
+	if word := r.Header.Get("Authorization"); word != "" {
+		return word
+	}
+	if cookie, err := r.Cookie(keyCookie); err == nil && cookie.Value != "" {
+		return "Bearer " + cookie.Value
+	}
+	return ""
 }
 
 // answer keeps what the API writes.

@@ -32,9 +32,10 @@ type world struct {
 	counts    contract.PhaseCounts
 	unknown   []contract.TaskView
 	approvals []contract.TaskView
-	tasks     []contract.TaskView // found by tenant and key, beside those above
-	down      string              // reason of every answer about the budget; empty: it answers
-	refuse    *contract.Problem   // the next order is answered so
+	tasks     []contract.TaskView        // found by tenant and key, beside those above
+	down      string                     // reason of every answer about the budget; empty: it answers
+	refuse    *contract.Problem          // the next order is answered so
+	keys      map[string]contract.Caller // nil: the API asks for none
 
 	calls  []string // method and path
 	sent   []string // Authorization of each
@@ -84,11 +85,14 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	path := r.URL.EscapedPath()
 	w.calls, w.sent = append(w.calls, r.Method+" "+path), append(w.sent, r.Header.Get("Authorization"))
-	if r.Method != http.MethodGet {
-		w.order(out, r, path)
-		return
-	}
+	who, known := w.keys[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	switch {
+	case w.keys != nil && !known:
+		w.fail(out, contract.Problem{Status: 401, Reason: "key_required", Title: "A key is required", Detail: "send a valid API key"})
+	case r.Method != http.MethodGet:
+		w.order(out, r, path)
+	case path == "/v1/caller":
+		w.answer(out, who)
 	case w.down != "" && (path == "/v1/queue" || path == "/v1/phases"):
 		w.fail(out, contract.Problem{Status: 503, Reason: w.down, Title: "The budget does not answer", Detail: "no worker took the question"})
 	case path == "/v1/queue":
@@ -245,4 +249,8 @@ func part(t *testing.T, page, id, until string) string {
 	text, _, ok := strings.Cut(rest, cmp.Or(until, "</section>"))
 	require.True(t, ok)
 	return text
+}
+
+func notAllowed() *contract.Problem {
+	return &contract.Problem{Status: 403, Reason: "not_allowed", Title: "The decision is not this actor's to make", Detail: "no right"}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +18,8 @@ const (
 	// between two readings of Temporal's index.
 	lookEvery = 2 * time.Second
 	listEvery = 5 * time.Second
+	// pollEvery is how often an open page refreshes its parts.
+	pollEvery = 3 * time.Second
 	// lookTimeout bounds one look, firstWait how long a page waits for one while
 	// there is an earlier one to show.
 	lookTimeout = 20 * time.Second
@@ -31,6 +34,7 @@ const (
 // is taken. What could not be read is as it was before.
 type look struct {
 	At        time.Time // of the last one in which everything was read; zero: none yet
+	Caller    contract.Caller
 	Queue     queueView
 	Phases    contract.PhaseCounts
 	Unknown   contract.TaskPage
@@ -62,18 +66,23 @@ func (l *look) staleAt(now time.Time, limit time.Duration) bool {
 	return l.At.IsZero() || l.Failed != nil || now.Sub(l.At) > limit
 }
 
+// Locked tells that the API wants a key, and did not get one that is valid.
+func (l *look) Locked() bool { return l.Failed != nil && l.Failed.Reason == "key_required" }
+
 // looks keeps the last look of each sender's credentials; without keys, all
 // senders are one.
 type looks struct {
 	take func(ctx context.Context, r *http.Request, last *look, lists bool) *look
 	now  func() time.Time
+	// The least time between two looks, and between two with the lists.
+	every, lists time.Duration
 
 	mu   sync.Mutex
 	kept []*kept // the one used last at the end
 }
 
 type kept struct {
-	credentials string
+	credentials [sha256.Size]byte
 	last        *look
 	forced      bool          // the next look is due at once, with the lists
 	running     chan struct{} // closed when the look under way is over; nil: none is
@@ -83,10 +92,10 @@ type kept struct {
 // it is due. While a new one is slow, the last one is shown.
 func (s *looks) see(r *http.Request) *look {
 	s.mu.Lock()
-	k := s.of(r.Header.Get("Authorization"))
-	if k.running == nil && (k.forced || k.last == nil || s.now().Sub(k.last.tried) >= lookEvery) {
+	k := s.of(r)
+	if k.running == nil && (k.forced || k.last == nil || s.now().Sub(k.last.tried) >= s.every) {
 		k.running = make(chan struct{})
-		lists := k.forced || k.last == nil || s.now().Sub(k.last.listed) >= listEvery
+		lists := k.forced || k.last == nil || s.now().Sub(k.last.listed) >= s.lists
 		k.forced = false
 		go s.run(k, r, k.last, lists)
 	}
@@ -130,18 +139,19 @@ func (s *looks) run(k *kept, r *http.Request, last *look, lists bool) {
 func (s *looks) soon(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(r.Header.Get("Authorization")).forced = true
+	s.of(r).forced = true
 }
 
 // of finds the look of a sender; the caller holds the lock.
-func (s *looks) of(credentials string) *kept {
+func (s *looks) of(r *http.Request) *kept {
+	sum := sha256.Sum256([]byte(credentials(r)))
 	for i, k := range s.kept {
-		if k.credentials == credentials {
+		if k.credentials == sum {
 			s.kept = append(append(s.kept[:i:i], s.kept[i+1:]...), k)
 			return k
 		}
 	}
-	k := &kept{credentials: credentials}
+	k := &kept{credentials: sum}
 	if s.kept = append(s.kept, k); len(s.kept) > maxLooks {
 		s.kept = s.kept[1:]
 	}
@@ -163,6 +173,13 @@ func (c *Console) take(ctx context.Context, r *http.Request, last *look, lists b
 			next.Failed = asProblem(err)
 		}
 		return true
+	}
+	if lists {
+		var caller contract.Caller
+		if failed(c.call(ctx, r, http.MethodGet, "/v1/caller", nil, &caller)) {
+			return next
+		}
+		next.Caller = caller
 	}
 	var queue queueView
 	answers := !failed(c.call(ctx, r, http.MethodGet, "/v1/queue", nil, &queue))

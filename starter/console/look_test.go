@@ -75,7 +75,7 @@ func TestLooksAreApartByCredentials(t *testing.T) {
 func TestASlowLook(t *testing.T) {
 	now, begun, slow := start, make(chan struct{}, 8), make(chan struct{})
 	first := true
-	looks := &looks{now: func() time.Time { return now }, take: func(context.Context, *http.Request, *look, bool) *look {
+	looks := &looks{every: lookEvery, lists: listEvery, now: func() time.Time { return now }, take: func(context.Context, *http.Request, *look, bool) *look {
 		if first {
 			first = false
 			return &look{At: start, tried: start, listed: start}

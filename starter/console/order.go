@@ -32,9 +32,8 @@ type order struct {
 // give gives an order and goes back to the page that it came from. What is
 // refused is shown there, with all that was typed.
 func (c *Console) give(w http.ResponseWriter, r *http.Request, o order) error {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		return &problem{Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "It is longer than " + strconv.Itoa(maxForm) + " bytes, or cut off."}
+	if err := readForm(w, r); err != nil {
+		return err
 	}
 	refused := c.try(r, o)
 	if refused == nil {
@@ -175,28 +174,4 @@ func (c *Console) freeze(w http.ResponseWriter, r *http.Request) error {
 // to say.
 func reasoned(actor string, form url.Values) (any, *problem) {
 	return map[string]any{"actor": actor, "reason": strings.TrimSpace(form.Get("reason"))}, nil
-}
-
-// actor keeps the name that a person gives; an empty one is forgotten.
-func (c *Console) actor(w http.ResponseWriter, r *http.Request) error {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		return &problem{Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: "It is too long, or cut off."}
-	}
-	name := strings.TrimSpace(r.PostForm.Get("name"))
-	if len(name) > maxActor {
-		return &problem{Status: http.StatusBadRequest, Title: "The name is too long", Detail: "A name has at most " + strconv.Itoa(maxActor) + " bytes."}
-	}
-	cookie := &http.Cookie{Name: actorCookie, Value: url.QueryEscape(name), Path: Root, MaxAge: 30 * 24 * 3600, HttpOnly: true,
-		Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
-	if name == "" {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(w, cookie)
-	back := r.PostForm.Get("back")
-	if !strings.HasPrefix(back, Root+"/") {
-		back = Root + "/"
-	}
-	http.Redirect(w, r, back, http.StatusSeeOther)
-	return nil
 }

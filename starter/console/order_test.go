@@ -1,8 +1,6 @@
 package console
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -215,23 +213,4 @@ func TestOrdersOfOtherSites(t *testing.T) {
 		assert.Equal(t, c.status, r.Code, name)
 		assert.Equal(t, c.status == 303, len(w.orders) == 1, name)
 	}
-}
-
-func TestActor(t *testing.T) {
-	w := newWorld(t)
-	c := w.console(nil)
-	r := send(c, "", "/console/actor", url.Values{"name": {" Mara Ö. "}, "back": {"/console/tasks?phase=unknown"}})
-	require.Equal(t, 303, r.Code)
-	assert.Equal(t, "/console/tasks?phase=unknown", r.Header().Get("Location"))
-	cookie := r.Result().Cookies()[0]
-	assert.True(t, cookie.HttpOnly)
-	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
-	request := httptest.NewRequest(http.MethodGet, "/console/", nil)
-	request.AddCookie(cookie)
-	assert.Equal(t, "Mara Ö.", actorOf(request))
-
-	r = send(c, "mara", "/console/actor", url.Values{"name": {""}, "back": {"https://evil.example/"}})
-	assert.Equal(t, "/console/", r.Header().Get("Location"))
-	assert.Negative(t, r.Result().Cookies()[0].MaxAge)
-	assert.Equal(t, 400, send(c, "", "/console/actor", url.Values{"name": {strings.Repeat("x", 129)}}).Code)
 }

@@ -22,6 +22,7 @@ type head struct {
 	Look   *look
 	Stale  bool
 	Limit  time.Duration // how old a look may be for decisions
+	Poll   time.Duration // how often the page refreshes its parts
 	Done   string        // what was just ordered, in words
 	Draft  draft
 	UI     string
@@ -46,12 +47,14 @@ const actorCookie = "headgate_actor"
 var rights = []string{config.RightPause, config.RightResolve, config.RightApprove}
 
 func (c *Console) head(r *http.Request) head {
-	h := head{Now: c.now(), Self: r.URL.RequestURI(), Actor: actorOf(r), Look: c.looks.see(r), Limit: c.stale, UI: c.ui}
+	h := head{Now: c.now(), Self: r.URL.RequestURI(), Actor: actorOf(r), Look: c.looks.see(r), Limit: c.stale, Poll: c.poll, UI: c.ui}
 	if r.Method != http.MethodGet {
 		h.Self = Root + "/"
 	}
 	h.Stale = h.Look.staleAt(c.now(), c.stale)
-	if h.Actor != "" {
+	if who := h.Look.Caller; who.Keys {
+		h.Actor, h.Rights = who.Name, who.Rights
+	} else if h.Actor != "" {
 		for _, right := range rights {
 			if c.people.May(h.Actor, right) {
 				h.Rights = append(h.Rights, right)

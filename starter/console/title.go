@@ -9,4 +9,6 @@ func (p listPage) Title() string { return "Tasks" }
 
 func (p findPage) Title() string { return "Find" }
 
+func (p signinPage) Title() string { return "Sign in" }
+
 func (p problemPage) Title() string { return "Problem" }

@@ -16,7 +16,7 @@ func (c *Console) words() template.FuncMap {
 		"clock": clock, "when": when, "length": length, "taskPath": taskPath, "id": domID, "waitsOn": waitsOn, "costs": costText,
 		"segment": segment, "words": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
 		"depth": depth, "priorities": priorities, "of": ofCap, "gate": gateText, "probe": probeText, "taskID": contract.TaskID,
-		"millis": func(t time.Time) int64 { return t.UnixMilli() }, "seconds": func(d time.Duration) int { return int(d.Seconds()) },
+		"millis": func(t time.Time) int64 { return t.UnixMilli() }, "ms": func(d time.Duration) int64 { return d.Milliseconds() },
 		"decides": decides, "args": func(list ...any) []any { return list },
 	}
 }
@@ -39,6 +39,8 @@ func length(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d%time.Minute == 0 && d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
 	case d < time.Hour:
 		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 48*time.Hour:

@@ -19,27 +19,37 @@ import (
 const maxLooked = 100
 
 // phases is GET /v1/phases: how many tasks are in each phase. Temporal's index
-// tells what it knows; how far an attempt is, the tasks with a lease do.
+// tells what it knows; how far an attempt is, the tasks with a lease do. The key
+// of one tenant counts that one's.
 func (g *Gateway) phases(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*readTimeout)
 	defer cancel()
-	counts, err := g.countPhases(ctx)
+	tenant := ""
+	if c := who(r); c.bound() {
+		tenant = c.tenant
+	}
+	counts, err := g.countPhases(ctx, tenant)
 	if err != nil {
 		return err
 	}
 	return reply(w, http.StatusOK, counts)
 }
 
-func (g *Gateway) countPhases(ctx context.Context) (contract.PhaseCounts, error) {
-	var now admission.View
-	if err := g.ask(ctx, &now, contract.SnapshotQuery); err != nil {
+// countPhases counts the tasks of one tenant, or of all for the empty name.
+func (g *Gateway) countPhases(ctx context.Context, tenant string) (contract.PhaseCounts, error) {
+	var now QueueView
+	if err := g.ask(ctx, &now.View, contract.SnapshotQuery); err != nil {
 		return contract.PhaseCounts{}, err
 	}
-	running, unlooked, err := g.countRunning(ctx, now)
+	of := ""
+	if tenant != "" {
+		now, of = now.own(tenant), "AND "+contract.TenantAttribute+" = "+quote(tenant)+" "
+	}
+	running, unlooked, err := g.countRunning(ctx, now.View)
 	if err != nil {
 		return contract.PhaseCounts{}, err
 	}
-	byStatus, _, err := g.count(ctx, "GROUP BY ExecutionStatus")
+	byStatus, _, err := g.count(ctx, of+"GROUP BY ExecutionStatus")
 	if err != nil {
 		return contract.PhaseCounts{}, err
 	}
@@ -47,13 +57,13 @@ func (g *Gateway) countPhases(ctx context.Context) (contract.PhaseCounts, error)
 	for phase, status := range map[contract.Phase]string{
 		contract.PhaseReconciling: "Running", contract.PhaseUnknown: "Running", contract.PhaseExpired: "Failed", contract.PhaseRejected: "Failed",
 	} {
-		_, n, err := g.count(ctx, "AND ExecutionStatus = '"+status+"' AND "+contract.PhaseAttribute+" = "+quote(string(phase)))
+		_, n, err := g.count(ctx, of+"AND ExecutionStatus = '"+status+"' AND "+contract.PhaseAttribute+" = "+quote(string(phase)))
 		if err != nil {
 			return contract.PhaseCounts{}, err
 		}
 		noted[phase] = n
 	}
-	_, total, err := g.count(ctx, "")
+	_, total, err := g.count(ctx, of)
 	if err != nil {
 		return contract.PhaseCounts{}, err
 	}

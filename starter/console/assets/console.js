@@ -30,7 +30,7 @@
   }).observe(live, { childList: true, subtree: true });
 
   const silent = document.getElementById("silent");
-  const limit = Number(live.dataset.limit) * 1000;
+  const limit = Number(live.dataset.limit);
   if (!live.hasAttribute("hx-get")) return;
   let tick = "", at = performance.now();
   setInterval(() => {
