@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,13 +75,22 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// gaugeDescs is filled by the variables below.
-var gaugeDescs []*prometheus.Desc
+// Both are filled by the variables below.
+var (
+	gaugeDescs []*prometheus.Desc
+	gaugeNames []string
+)
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc("headgate_"+name, help, labels, nil)
-	gaugeDescs = append(gaugeDescs, d)
+	name = "headgate_" + name
+	d := prometheus.NewDesc(name, help, labels, nil)
+	gaugeDescs, gaugeNames = append(gaugeDescs, d), append(gaugeNames, name)
 	return d
+}
+
+// Metrics are the names of everything that a gateway shows of itself.
+func Metrics() []string {
+	return append(slices.Clone(gaugeNames), decisionsCounter, admissionTimer, requestTimer)
 }
 
 var (

@@ -59,7 +59,9 @@ func (s *sheet) resources() {
 		if r.Per > 0 {
 			s.put(limitGauge, float64(r.Amount), r.Name)
 			s.put(levelGauge, float64(r.Level), r.Name)
-			free = r.Level
+			if free = r.Level; r.Next != nil && r.Next.After(s.later()) {
+				free = 0 // kept for the first one, which needs more
+			}
 		} else {
 			s.put(limitGauge, float64(r.Limit), r.Name)
 			s.put(usedGauge, float64(r.Used), r.Name)

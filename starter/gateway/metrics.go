@@ -23,6 +23,12 @@ const (
 	decisionError  = "error"  // no decision was to be had
 )
 
+const (
+	decisionsCounter = "headgate_admission_decisions_total"
+	admissionTimer   = "headgate_admission_seconds"
+	requestTimer     = "headgate_http_request_seconds"
+)
+
 // counters is what the gateway itself has done.
 type counters struct {
 	decisions *prometheus.CounterVec
@@ -35,12 +41,12 @@ var quick = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5,
 
 func newCounters(registry prometheus.Registerer) *counters {
 	c := &counters{
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "headgate_admission_decisions_total",
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: decisionsCounter,
 			Help: "Submissions to this gateway by what became of them: run, queue, defer and reject are the budget's verdicts or refusals before it, replay found the task of its key, error had no decision."},
 			[]string{contract.DecisionLabel, contract.ReasonLabel}),
-		admission: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "headgate_admission_seconds", Buckets: quick,
+		admission: prometheus.NewHistogram(prometheus.HistogramOpts{Name: admissionTimer, Buckets: quick,
 			Help: "Time that a submission waited for the budget's verdict."}),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "headgate_http_request_seconds", Buckets: quick,
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: requestTimer, Buckets: quick,
 			Help: "Time of answers by route and status; long polls are as long as they were asked to be."},
 			[]string{"route", "status"}),
 	}

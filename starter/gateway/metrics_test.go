@@ -19,13 +19,14 @@ import (
 
 // busyView is a budget with something of everything.
 func busyView() admission.View {
-	held := start.Add(30 * time.Second)
+	held, next := start.Add(30*time.Second), start.Add(time.Second)
 	minutes := func(n int) admission.Duration { return admission.Duration(time.Duration(n) * time.Minute) }
 	return admission.View{
 		Now: start, Depth: 7, Soft: 80, Hard: 100, OldestAge: minutes(5), InFlight: 2,
 		Resources: []admission.ResourceView{
 			{Resource: admission.Resource{Name: "psp_calls", Concurrent: 8}, Limit: 4, Used: 3, Reserved: 3},
 			{Resource: admission.Resource{Name: "tokens", Per: minutes(1), Amount: 1000, Burst: 200}, Level: 150, Reserved: 40},
+			{Resource: admission.Resource{Name: "kept", Per: minutes(1), Amount: 1000, Burst: 200}, Level: 20, Next: &next},
 			{Resource: admission.Resource{Name: "held", Concurrent: 2}, Limit: 2, Held: &held},
 		},
 		Tenants: []admission.TenantView{
@@ -108,6 +109,7 @@ func TestMetricsShowTheBudget(t *testing.T) {
 		`headgate_resource_level{resource="tokens"}`:                            "150",
 		`headgate_resource_reserved{resource="tokens"}`:                         "40",
 		`headgate_resource_available{resource="tokens"}`:                        "150",
+		`headgate_resource_available{resource="kept"}`:                          "0", // for the first one, which needs more
 		`headgate_resource_available{resource="held"}`:                          "0",
 		`headgate_resource_hold_seconds{resource="held"}`:                       "30",
 		`headgate_operation_gate{operation="charge_card",state="breaker_open"}`: "1",
