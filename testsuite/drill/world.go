@@ -116,7 +116,7 @@ func (w *World) plan(b Binaries, l Layout) error {
 	})
 
 	for i := range l.Controls {
-		control, err := w.client(numbered("control", i, l.Controls), b.Headgate, file, "worker", "--role", "control")
+		control, err := w.client(numbered("control", i, l.Controls), b.Headgate, file, "worker", "--role", controlRole)
 		if err != nil {
 			return err
 		}
@@ -165,6 +165,9 @@ func numbered(name string, i, of int) string {
 	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
+// controlRole is the worker that runs the workflows.
+const controlRole = "control"
+
 // AddWorker starts one more worker of a role, which cases can kill, and which is
 // healed like the others.
 func (w *World) AddWorker(ctx context.Context, name, role string, args ...string) (*Process, error) {
@@ -173,6 +176,9 @@ func (w *World) AddWorker(ctx context.Context, name, role string, args ...string
 		return nil, err
 	}
 	worker.ready = polling(worker, proxy.ActivityPoll(proxy.Before, contract.EffectsQueue(role)))
+	if role == controlRole {
+		worker.ready = polling(worker, proxy.WorkflowPoll(proxy.Before, contract.ControlQueue))
+	}
 	w.Workers = append(w.Workers, worker)
 	return worker, worker.Start(ctx)
 }
