@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"headgate/admission"
 	"headgate/config"
 	"headgate/contract"
@@ -136,6 +138,10 @@ func (e *httpEffect) Close() error {
 func (e *httpEffect) Effect(ctx context.Context, guard *Guard) contract.Outcome {
 	if err := e.signer.sign(e.request, e.body, e.now()); err != nil {
 		return contract.Outcome{Class: admission.NotDispatched, Reason: errPrepare.Error(), Detail: err.Error()}
+	}
+	// The provider may go on with the task's trace, if there is one.
+	if e.request.Header.Get("traceparent") == "" {
+		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(e.request.Header))
 	}
 	e.conn.guard = guard
 	for request := e.request; ; e.redirects-- {

@@ -117,9 +117,12 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 		ui = "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(d.uiPort))
 		ctx = own.bind(ctx)
 	}
-	metrics := workers.NewMetrics(log) // of the workers too; the gateway shows them
-	defer metrics.Close()
-	temporal, err := d.connect(ctx, metrics, log)
+	watch, err := newWatch(ctx, "headgate-dev", log) // of the workers too; the gateway shows their metrics
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer watch.close()
+	temporal, err := d.connect(ctx, watch, log)
 	if err != nil {
 		return ended(ctx, err)
 	}
@@ -145,7 +148,7 @@ func (d *dev) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	if !d.noGateway {
 		parts.start("gateway", func(ctx context.Context) error {
-			return d.serveGateway(ctx, door, temporal, checked, at, cmp.Or(ui, checked.Temporal.UI), metrics, log)
+			return d.serveGateway(ctx, door, temporal, checked, at, cmp.Or(ui, checked.Temporal.UI), watch, log)
 		})
 		url := "http://" + door.Addr().String()
 		parts.start("greeting", func(ctx context.Context) error { return d.greet(ctx, stdout, url, ui, checked, log) })

@@ -17,7 +17,6 @@ import (
 	"headgate/config"
 	"headgate/starter/console"
 	"headgate/starter/gateway"
-	"headgate/workers"
 )
 
 func newGatewayCommand() *cobra.Command {
@@ -51,14 +50,17 @@ requests get a few seconds. Its metrics are at /metrics.`,
 			defer func() { _ = listener.Close() }()
 			ctx, stop := untilSignal(c.Context())
 			defer stop()
-			metrics := workers.NewMetrics(log)
-			defer metrics.Close()
-			temporal, err := p.connect(ctx, metrics, log)
+			watch, err := newWatch(ctx, "headgate-gateway", log)
+			if err != nil {
+				return err
+			}
+			defer watch.close()
+			temporal, err := p.connect(ctx, watch, log)
 			if err != nil {
 				return err
 			}
 			defer temporal.Close()
-			return p.serveGateway(ctx, listener, temporal, checked, at, cmp.Or(ui, checked.Temporal.UI), metrics, log)
+			return p.serveGateway(ctx, listener, temporal, checked, at, cmp.Or(ui, checked.Temporal.UI), watch, log)
 		},
 	}
 	p.flags(c, "info")
@@ -125,7 +127,7 @@ const keysLook = time.Second
 
 // serveGateway answers until the context ends. The console links to the Web UI, if
 // one is known.
-func (p *process) serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, ui string, metrics *workers.Metrics, log *zap.Logger) error {
+func (p *process) serveGateway(ctx context.Context, listener net.Listener, temporal client.Client, checked *config.Config, at front, ui string, w *watch, log *zap.Logger) error {
 	var aside sync.WaitGroup
 	defer aside.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -139,7 +141,7 @@ func (p *process) serveGateway(ctx context.Context, listener net.Listener, tempo
 		log.Warn("everybody who reaches this address may do everything: give the gateway API keys (--api-keys)", zap.String("address", listener.Addr().String()))
 	}
 	g := gateway.New(gateway.Options{Client: temporal, Operations: checked, Policy: checked.Budget, People: checked.People,
-		Keys: at.keys, ClientRate: at.rate, Log: log, Audit: at.audit, Metrics: metrics.Registry})
+		Keys: at.keys, ClientRate: at.rate, Log: log, Audit: at.audit, Metrics: w.metrics.Registry, Traces: w.provider()})
 	api := g.Handler()
 	pages, err := console.New(console.Options{API: api, People: checked.People, UI: ui,
 		Namespace: cmp.Or(p.namespace, os.Getenv("TEMPORAL_NAMESPACE")), Log: log})

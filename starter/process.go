@@ -106,7 +106,7 @@ func (p *process) encoder() zapcore.Encoder {
 }
 
 // connect reaches Temporal. What the connection and its workers do is measured.
-func (p *process) connect(ctx context.Context, metrics *workers.Metrics, log *zap.Logger) (client.Client, error) {
+func (p *process) connect(ctx context.Context, w *watch, log *zap.Logger) (client.Client, error) {
 	var secure *tls.Config // nil: the environment decides
 	if !p.tls.none() {
 		var err error
@@ -114,7 +114,7 @@ func (p *process) connect(ctx context.Context, metrics *workers.Metrics, log *za
 			return nil, err
 		}
 	}
-	c, err := workers.Watch{Metrics: metrics.Handler}.Connect(ctx, p.address, p.namespace, secure, log)
+	c, err := workers.Watch{Metrics: w.metrics.Handler, Interceptors: w.traces.Interceptors()}.Connect(ctx, p.address, p.namespace, secure, log)
 	if err != nil {
 		return nil, withStatus(exitUnreachable, "%w\nStart a server (headgate dev does), or name one with --temporal-address or TEMPORAL_ADDRESS.", err)
 	}

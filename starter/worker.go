@@ -53,16 +53,19 @@ limits, and a difference to the configuration is logged, unless --apply is given
 			}
 			ctx, stop := untilSignal(c.Context())
 			defer stop()
-			metrics := workers.NewMetrics(log)
-			defer metrics.Close()
+			watch, err := newWatch(ctx, "headgate-worker", log)
+			if err != nil {
+				return err
+			}
+			defer watch.close()
 			if metricsAddress != "" {
-				shown, err := showMetrics(ctx, metrics, metricsAddress, log)
+				shown, err := showMetrics(ctx, watch.metrics, metricsAddress, log)
 				if err != nil {
 					return err
 				}
 				defer shown()
 			}
-			temporal, err := p.connect(ctx, metrics, log)
+			temporal, err := p.connect(ctx, watch, log)
 			if err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ var rules = []rule{
 		pkg:  "activities",
 		ours: []string{"admission", "contract", "config"},
 		others: []string{"go.temporal.io/sdk/activity", "go.temporal.io/sdk/client", "go.temporal.io/sdk/temporal", "go.temporal.io/sdk/worker",
-			"go.temporal.io/sdk/converter", "go.temporal.io/api", "go.uber.org/zap", "google.golang.org/grpc", "github.com/gowebpki/jcs",
+			"go.temporal.io/sdk/converter", "go.temporal.io/api", "go.uber.org/zap", "google.golang.org/grpc", "github.com/gowebpki/jcs", "go.opentelemetry.io/otel/propagation",
 			"github.com/standard-webhooks/standard-webhooks", "github.com/openai/openai-go", "github.com/anthropics/anthropic-sdk-go"},
 	},
 	{

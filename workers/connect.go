@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/interceptor"
 	temporallog "go.temporal.io/sdk/log"
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
@@ -27,6 +28,8 @@ func Connect(ctx context.Context, address, namespace string, secure *tls.Config,
 // value is nothing.
 type Watch struct {
 	Metrics client.MetricsHandler // nil: nothing is counted
+	// Interceptors see every call, and those that are for workers every task, too.
+	Interceptors []interceptor.ClientInterceptor
 }
 
 // Connect is Connect, watched.
@@ -38,7 +41,7 @@ func (w Watch) Connect(ctx context.Context, address, namespace string, secure *t
 	if secure != nil {
 		options.ConnectionOptions.TLS = secure
 	}
-	options.MetricsHandler = w.Metrics
+	options.MetricsHandler, options.Interceptors = w.Metrics, w.Interceptors
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s, namespace %s (TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE change that): %w",

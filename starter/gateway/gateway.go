@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -76,6 +77,7 @@ type Options struct {
 	After      func(time.Duration) <-chan time.Time // nil: time.After; paces the long poll
 	Env        func(name string) string             // nil: os.Getenv; where the secrets of callbacks are
 	Metrics    *prometheus.Registry                 // shown at /metrics, for one gateway; nil: one of its own
+	Traces     trace.TracerProvider                 // nil: nothing is traced
 }
 
 // Gateway answers the HTTP API.
@@ -99,6 +101,7 @@ type Gateway struct {
 	looks      looks
 	counters   *counters
 	scrape     http.Handler
+	tracer     trace.Tracer // nil: nothing is traced
 }
 
 // New makes a gateway; it starts nothing.
@@ -129,6 +132,9 @@ func New(o Options) *Gateway {
 	g.admitter = &admitter{send: g.sendBatch}
 	g.lookups.free = make(chan struct{}, maxLookups)
 	g.measure(o.Metrics)
+	if o.Traces != nil {
+		g.tracer = o.Traces.Tracer("headgate")
+	}
 	return g
 }
 
@@ -143,7 +149,7 @@ type route struct {
 
 func (g *Gateway) routes() []route {
 	return []route{
-		{"POST", "/v1/tasks", submits(), g.counted(g.submit)},
+		{"POST", "/v1/tasks", submits(), g.traced(g.counted(g.submit))},
 		{"GET", "/v1/tasks", views(), g.list},
 		{"GET", "/v1/tasks/{tenant}/{key}", views(), g.status},
 		{"GET", "/v1/tasks/{tenant}/{key}/explain", views(), g.explain},
