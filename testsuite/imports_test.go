@@ -89,10 +89,19 @@ var rules = []rule{
 		others: []string{"..."},
 	},
 	{
+		pkg:  "client",
+		ours: []string{"contract"},
+	},
+	{
 		pkg:    "starter/gateway",
 		ours:   []string{"admission", "contract", "config"},
 		others: []string{"..."},
 		never:  []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/activity", "go.temporal.io/sdk/worker"},
+	},
+	{
+		pkg:    "starter/tools",
+		ours:   []string{"admission", "contract", "client"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk"},
 	},
 	{
 		pkg:    "starter/console",

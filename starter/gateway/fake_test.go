@@ -293,6 +293,14 @@ func (operations) Operation(name string) (*config.Operation, bool) {
 	return op, true
 }
 
+func (operations) Declared() []contract.Operation {
+	return []contract.Operation{
+		{Name: "charge_card", Type: "http", Replay: contract.Replay{Class: "keyed"}, Approval: &contract.Approval{Rule: "payload.amount > 1"},
+			Request: &contract.HTTPRequest{URL: "http://psp.example/secret-path"}},
+		{Name: "silent", Type: "sms", Intent: &contract.Intent{Same: contract.SameReturn}},
+	}
+}
+
 func newGateway(f *fake) *Gateway {
 	return New(Options{Client: f, Operations: operations{}, Now: func() time.Time { return start }})
 }
@@ -308,6 +316,7 @@ func do(t *testing.T, g *Gateway, method, path, body string, header ...string) *
 	}
 	w := httptest.NewRecorder()
 	g.Handler().ServeHTTP(w, r)
+	documented(t, r, w)
 	return w.Result()
 }
 
@@ -331,7 +340,7 @@ func payloads(values ...any) *commonpb.Payloads {
 func payload(v any) *commonpb.Payload { return payloads(v).GetPayloads()[0] }
 
 // doRaw submits with a content type of its own.
-func doRaw(g *Gateway, kind, body string) *http.Response {
+func doRaw(t *testing.T, g *Gateway, kind, body string) *http.Response {
 	r := httptest.NewRequest("POST", "http://127.0.0.1:7280/v1/tasks", strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", "inv-42")
 	if kind != "" {
@@ -339,5 +348,6 @@ func doRaw(g *Gateway, kind, body string) *http.Response {
 	}
 	w := httptest.NewRecorder()
 	g.Handler().ServeHTTP(w, r)
+	documented(t, r, w)
 	return w.Result()
 }
