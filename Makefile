@@ -145,6 +145,7 @@ record: build ## record new workflow histories for the replay tests
 .PHONY: golden
 golden: ## rewrite the golden files; read the diff before you commit it
 	$(GO) test ./contract ./admission -count=1 -rewrite
+	$(GO) test ./starter/gateway -count=1 -run 'TestDocument$$' -rewrite # openapi.json
 
 .PHONY: clean
 clean: ## remove what was built; the data of local runs in .headgate stays

@@ -36,9 +36,6 @@ func approvalView(v *contract.TaskView, s *sighting) {
 // approvals is GET /v1/approvals: what waits for a person's approval.
 func (g *Gateway) approvals(w http.ResponseWriter, r *http.Request) error {
 	f, err := filterOf(r, r.URL.Query())
-	if err == nil && f.phase != "" {
-		err = refuse("invalid_request", "the parameter \"phase\" is not known here")
-	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -164,6 +165,8 @@ func TestApprovalIsMadeOnce(t *testing.T) {
 	r = do(t, newGateway(f), "POST", "/v1/tasks/acme/inv-42/decline", approvalWord)
 	require.Equal(t, 422, r.StatusCode)
 	assert.Equal(t, "decision_reused", decodeBody[contract.Problem](t, r).Reason)
+	r = do(t, newGateway(f), "POST", "/v1/tasks/acme/inv-42/approve", strings.Replace(approvalWord, "checked", "not checked", 1))
+	require.Equal(t, 422, r.StatusCode)
 	x := decodeBody[contract.Explanation](t, do(t, newGateway(f), "GET", "/v1/tasks/acme/inv-42/explain", ""))
 	assert.Equal(t, []any{"approved", "mara", "payload sha256:aa: checked"}, []any{x.Events[1].Name, x.Events[1].Actor, x.Events[1].Detail})
 }

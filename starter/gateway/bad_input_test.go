@@ -165,6 +165,7 @@ func TestBadInput(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		g.Handler().ServeHTTP(w, r)
+		documented(t, r, w)
 
 		text, err := io.ReadAll(w.Result().Body)
 		require.NoError(t, err)

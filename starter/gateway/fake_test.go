@@ -308,6 +308,7 @@ func do(t *testing.T, g *Gateway, method, path, body string, header ...string) *
 	}
 	w := httptest.NewRecorder()
 	g.Handler().ServeHTTP(w, r)
+	documented(t, r, w)
 	return w.Result()
 }
 
@@ -331,7 +332,7 @@ func payloads(values ...any) *commonpb.Payloads {
 func payload(v any) *commonpb.Payload { return payloads(v).GetPayloads()[0] }
 
 // doRaw submits with a content type of its own.
-func doRaw(g *Gateway, kind, body string) *http.Response {
+func doRaw(t *testing.T, g *Gateway, kind, body string) *http.Response {
 	r := httptest.NewRequest("POST", "http://127.0.0.1:7280/v1/tasks", strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", "inv-42")
 	if kind != "" {
@@ -339,5 +340,6 @@ func doRaw(g *Gateway, kind, body string) *http.Response {
 	}
 	w := httptest.NewRecorder()
 	g.Handler().ServeHTTP(w, r)
+	documented(t, r, w)
 	return w.Result()
 }

@@ -177,6 +177,7 @@ func (g *Gateway) routes() []route {
 		{"GET", "/healthz", nothing, g.healthz},
 		{"GET", "/readyz", nothing, g.readyz},
 		{"GET", metricsRoute, viewsAll(), g.metrics},
+		{"GET", "/openapi.json", nothing, g.document},
 	}
 }
 

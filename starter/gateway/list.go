@@ -37,7 +37,7 @@ type filter struct {
 // while a cursor tells that there are more: the phase of an open task is known
 // only after it has been read.
 func (g *Gateway) list(w http.ResponseWriter, r *http.Request) error {
-	f, err := filterOf(r, r.URL.Query())
+	f, err := filterOf(r, r.URL.Query(), "phase")
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,11 @@ func (g *Gateway) list(w http.ResponseWriter, r *http.Request) error {
 
 // unknown is GET /v1/unknown: what waits for a person.
 func (g *Gateway) unknown(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	query.Set("phase", string(contract.PhaseUnknown))
-	f, err := filterOf(r, query)
+	f, err := filterOf(r, r.URL.Query())
 	if err != nil {
 		return err
 	}
+	f.phase = contract.PhaseUnknown
 	return g.page(w, r, f)
 }
 
@@ -141,10 +140,10 @@ func (g *Gateway) lookAt(ctx context.Context, info *workflowpb.WorkflowExecution
 	return v, nil
 }
 
-// filterOf reads a filter. A caller that is bound to a tenant sees only that one.
-func filterOf(r *http.Request, query url.Values) (filter, error) {
+// filterOf reads a filter; more are the parameters that not every listing has. A caller that is bound to a tenant sees only that one.
+func filterOf(r *http.Request, query url.Values, more ...string) (filter, error) {
 	f := filter{tenant: query.Get("tenant"), operation: query.Get("operation"), limit: defaultPage}
-	known := []string{"tenant", "operation", "priority", "phase", "limit", "cursor"}
+	known := append([]string{"tenant", "operation", "priority", "limit", "cursor"}, more...)
 	for name := range query {
 		if !slices.Contains(known, name) {
 			return f, refuse("invalid_request", "the parameter %.40q is not known; want %s", name, strings.Join(known, ", "))

@@ -34,7 +34,7 @@ func TestListQuery(t *testing.T) {
 	} {
 		query, err := url.ParseQuery(text)
 		require.NoError(t, err)
-		f, err := filterOf(httptest.NewRequest("GET", "/v1/tasks", nil), query)
+		f, err := filterOf(httptest.NewRequest("GET", "/v1/tasks", nil), query, "phase")
 		require.NoError(t, err, text)
 		assert.Equal(t, want, f.query(), text)
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -93,7 +95,7 @@ func decodeStrict(body []byte, fields map[string]any) error {
 		name := t.(string) // a name of an object: the decoder allows nothing else
 		into, ok := fields[name]
 		if !ok {
-			return refuse("invalid_request", "the field %.80q is not known", name)
+			return refuse("invalid_request", "the field %.80q is not known; want %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if seen[name] {
 			return refuse("invalid_request", "the field %q is there twice", name)

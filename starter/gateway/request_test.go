@@ -167,7 +167,7 @@ func TestSubmitContentType(t *testing.T) {
 			g := newGateway(&fake{})
 			r := do(t, g, "POST", "/v1/tasks", "", "Idempotency-Key", "inv-42")
 			assert.Equal(t, 400, r.StatusCode, "no body")
-			r = doRaw(g, kind, body)
+			r = doRaw(t, g, kind, body)
 			assert.Equal(t, status, r.StatusCode)
 		})
 	}
