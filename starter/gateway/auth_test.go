@@ -291,10 +291,6 @@ func TestKeysAreReadAnew(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	keys := k.open(t, zap.New(core))
 	g := New(Options{Client: &fake{}, Operations: operations{}, Keys: keys})
-	ctx, stop := context.WithCancel(t.Context())
-	hup, done := make(chan struct{}), make(chan struct{})
-	go func() { defer close(done); keys.Watch(ctx, time.Hour, hup) }()
-	defer func() { stop(); <-done }()
 	status := func(key string) int { return do(t, g, "GET", "/v1/tasks/acme/k", "", "Authorization", key).StatusCode }
 	require.Equal(t, 404, status(old))
 
@@ -302,19 +298,38 @@ func TestKeysAreReadAnew(t *testing.T) {
 	k.lines = k.lines[1:]
 	k.write(t)
 	require.Equal(t, 404, status(old), "nobody has looked")
-	hup <- struct{}{}
-	hup <- struct{}{} // taken once the first is done
+	keys.reload(t.Context())
 	assert.Equal(t, []int{401, 404}, []int{status(old), status(fresh)})
 
 	require.NoError(t, os.WriteFile(k.path, []byte("broken\n"), 0o600))
 	for range 3 {
-		hup <- struct{}{}
+		keys.reload(t.Context())
 	}
 	assert.Equal(t, []int{401, 404}, []int{status(old), status(fresh)}, "what was read before stays")
 	require.NoError(t, os.WriteFile(k.path, nil, 0o600))
-	hup <- struct{}{}
-	hup <- struct{}{}
+	keys.reload(t.Context())
 	assert.Equal(t, 401, status(fresh), "an empty file lets nobody in")
 	assert.Equal(t, 1, lines.FilterMessageSnippet("cannot be used").Len(), "told once")
 	assert.Equal(t, 2, lines.FilterMessage("API keys were read anew").Len())
+}
+
+// A changed file is noticed by itself and, at once, by a signal; one that is being
+// written does not count.
+func TestKeysAreWatched(t *testing.T) {
+	for name, every := range map[string]time.Duration{"by itself": time.Millisecond, "by a signal": time.Hour} {
+		var k ring
+		old := k.add("agent", "acme", config.RoleView)
+		keys := k.open(t, zap.NewNop())
+		g := New(Options{Client: &fake{}, Operations: operations{}, Keys: keys})
+		ctx, stop := context.WithCancel(t.Context())
+		hup, done := make(chan struct{}, 1), make(chan struct{})
+		go func() { defer close(done); keys.Watch(ctx, every, hup) }()
+		status := func(key string) int { return do(t, g, "GET", "/v1/tasks/acme/k", "", "Authorization", key).StatusCode }
+		fresh := k.add("agent", "acme", config.RoleView)
+		k.write(t)
+		hup <- struct{}{}
+		require.Eventually(t, func() bool { return status(fresh) == 404 && status(old) == 404 }, 10*time.Second, 5*time.Millisecond, name)
+		stop()
+		<-done
+	}
 }

@@ -45,26 +45,36 @@ func (k *Keys) Watch(ctx context.Context, every time.Duration, now <-chan struct
 		case <-tick.C:
 		case <-now:
 		}
-		k.reload()
+		k.reload(ctx)
 	}
 }
 
-func (k *Keys) reload() {
+// settled is how long a changed file has to stay as it is: one that is being
+// written is empty for a moment, which would shut everybody out.
+const settled = 50 * time.Millisecond
+
+func (k *Keys) reload(ctx context.Context) {
 	keys, err := config.LoadKeys(k.path)
-	if err != nil {
-		if k.told != err.Error() {
-			k.told = err.Error()
-			k.log.Error("the file of API keys cannot be used; those that were read before stay in force", zap.Error(err))
-		}
+	if before := k.now(); err == nil && same(before, keys) {
+		k.told = ""
 		return
 	}
-	k.told = ""
-	before := k.now()
-	if same(before, keys) {
+	select {
+	case <-ctx.Done():
 		return
+	case <-time.After(settled):
 	}
-	k.known.Store(&keys)
-	k.log.Info("API keys were read anew", zap.Int("before", len(before)), zap.Int("keys", len(keys)))
+	again, err := config.LoadKeys(k.path)
+	switch before := k.now(); {
+	case err != nil && k.told != err.Error():
+		k.told = err.Error()
+		k.log.Error("the file of API keys cannot be used; those that were read before stay in force", zap.Error(err))
+	case err != nil || !same(keys, again): // the next look finds it as it is then
+	default:
+		k.told = ""
+		k.known.Store(&again)
+		k.log.Info("API keys were read anew", zap.Int("before", len(before)), zap.Int("keys", len(again)))
+	}
 }
 
 func same(a, b config.Keys) bool {
