@@ -1,24 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"headgate/client"
 	"headgate/contract"
 )
 
-const defaultGateway = "http://127.0.0.1:7280"
+const defaultGateway = client.DefaultURL
 
 // door is the gateway as the client commands see it.
 type door struct {
@@ -41,9 +39,6 @@ func (d *door) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&d.json, "json", false, "print the answer as JSON")
 }
 
-// answerLimit bounds an answer: a page of 100 tasks fits well.
-const answerLimit = 64 << 20
-
 // get reads a document.
 func (d *door) get(ctx context.Context, path string, query url.Values, out any) error {
 	if len(query) > 0 {
@@ -58,60 +53,31 @@ func (d *door) post(ctx context.Context, path string, in, out any) error {
 }
 
 func (d *door) call(ctx context.Context, method, path string, header http.Header, in, out any) error {
-	base, err := url.Parse(d.gateway)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return withStatus(exitUsage, "--gateway %q is not a URL: want something like %s", d.gateway, defaultGateway)
+	c, err := d.client()
+	if err != nil {
+		return err
+	}
+	return d.worded(c.Do(ctx, method, path, header, in, out))
+}
+
+// client is what the flags say about the gateway.
+func (d *door) client() (*client.Client, error) {
+	if base, err := url.Parse(d.gateway); err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, withStatus(exitUsage, "--gateway %q is not a URL: want something like %s", d.gateway, defaultGateway)
 	}
 	key, err := d.apiKey()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("encoding the request: %w", err)
-		}
-		body = bytes.NewReader(text)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(d.gateway, "/")+path, body)
-	if err != nil {
-		return err
-	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
-	if in != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if key != "" {
-		r.Header.Set("Authorization", "Bearer "+key)
-	}
-	client := &http.Client{Timeout: 90 * time.Second} // longer than the gateway takes for anything
+	c := &client.Client{URL: d.gateway, APIKey: key}
 	if !d.tls.none() {
 		secure, err := clientTLS("--gateway-tls", d.tls)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		client.Transport = &http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment}
-		defer client.CloseIdleConnections()
+		c.HTTP = &http.Client{Timeout: client.Timeout, Transport: &http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return withStatus(exitUnreachable, "no gateway answers at %s: %w\nStart one (headgate dev, headgate gateway), or name it with --gateway or HEADGATE_GATEWAY.", d.gateway, withoutURL(err))
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
-	if err != nil {
-		return withStatus(exitUnreachable, "the answer of %s broke off: %w", d.gateway, err)
-	}
-	if answer.StatusCode/100 != 2 {
-		return d.refused(answer, text)
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("%s does not answer like a Headgate gateway: %w", d.gateway, err)
-	}
-	return nil
+	return c, nil
 }
 
 // apiKey finds the key to send.
@@ -126,20 +92,18 @@ func (d *door) apiKey() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// problemError is a refusal of the gateway.
-type problemError struct {
-	problem contract.Problem
-	text    []byte
-}
-
-func (p *problemError) Error() string { return p.problem.Detail }
-
-// refused words a refusal: what it is, why, and what to do next.
-func (d *door) refused(answer *http.Response, text []byte) error {
-	var p contract.Problem
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") || json.Unmarshal(text, &p) != nil {
-		return fmt.Errorf("%s answers %s, and not like a Headgate gateway", d.gateway, answer.Status)
+// worded gives an error its exit status, and says what it is, why, and what to do
+// next.
+func (d *door) worded(err error) error {
+	var refusal *client.Refusal
+	var silence *client.Unreachable
+	switch {
+	case errors.As(err, &silence):
+		return withStatus(exitUnreachable, "%w\nStart one (headgate dev, headgate gateway), or name it with --gateway or HEADGATE_GATEWAY.", err)
+	case !errors.As(err, &refusal):
+		return err
 	}
+	p := refusal.Problem
 	words := p.Title
 	if p.Reason != "" {
 		words += " (" + p.Reason + ")"
@@ -159,7 +123,7 @@ func (d *door) refused(answer *http.Response, text []byte) error {
 	if next := nextText(p); next != "" {
 		words += "\n" + next
 	}
-	return &statusError{status: status, text: words, cause: &problemError{p, text}}
+	return &statusError{status: status, text: words, cause: err}
 }
 
 // nextText is the advice that goes with a refusal.
@@ -178,14 +142,6 @@ func nextText(p contract.Problem) string {
 		return "Its result is there (headgate status)."
 	}
 	return ""
-}
-
-// withoutURL takes the repetition of the URL out of an error of net/http.
-func withoutURL(err error) error {
-	if e, ok := err.(*url.Error); ok { //nolint:errorlint // the outermost one is meant
-		return e.Err
-	}
-	return err
 }
 
 // taskArgs reads TENANT KEY, or one argument TENANT/KEY or task/TENANT/KEY.

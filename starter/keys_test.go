@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"headgate/client"
 	"headgate/config"
+	"headgate/starter/gateway"
 )
 
 func TestKeysNew(t *testing.T) {
@@ -54,5 +56,12 @@ func TestKeyIsSent(t *testing.T) {
 func TestOnlyHere(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1": true, "::1": true, "127.9.9.9": true, "0.0.0.0": false, "::": false, "10.0.0.1": false} {
 		assert.Equal(t, want, onlyHere(&net.TCPAddr{IP: net.ParseIP(address)}), address)
+	}
+}
+
+// The package for Go programs and the gateway agree on where a task is.
+func TestTaskPath(t *testing.T) {
+	for _, key := range []string{"inv-42", "a/b", "..", ".", "a b", "100%", "q?x=1#y", `"`} {
+		assert.Equal(t, gateway.TaskPath("acme", key), client.TaskPath("acme", key))
 	}
 }

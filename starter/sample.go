@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/admission"
+	"headgate/client"
 	"headgate/config"
 	"headgate/contract"
 )
@@ -67,7 +68,7 @@ func sendSample(ctx context.Context, to *door, checked *config.Config, now time.
 		}
 		key := fmt.Sprintf("sample-%s-%d", now.UTC().Format("20060102-150405"), i+1)
 		var view contract.TaskView
-		err := to.call(ctx, http.MethodPost, "/v1/tasks", http.Header{"Idempotency-Key": {quoteKey(key)}}, contract.SubmitRequest{
+		err := to.call(ctx, http.MethodPost, "/v1/tasks", http.Header{"Idempotency-Key": {client.QuoteKey(key)}}, contract.SubmitRequest{
 			Tenant: task.tenant, Agent: task.agent, Operation: task.operation, Priority: task.priority, Payload: json.RawMessage(task.payload)}, &view)
 		if err != nil {
 			log.Warn("sample task not accepted", zap.String("tenant", task.tenant), zap.String("operation", task.operation), zap.Error(err))

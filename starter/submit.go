@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headgate/admission"
+	"headgate/client"
 	"headgate/contract"
 	"headgate/starter/gateway"
 )
@@ -59,11 +59,11 @@ Without --key a new one is made up and printed.`,
 				return err
 			}
 			var view contract.TaskView
-			header := http.Header{"Idempotency-Key": {quoteKey(key)}}
+			header := http.Header{"Idempotency-Key": {client.QuoteKey(key)}}
 			if err := d.call(c.Context(), http.MethodPost, "/v1/tasks", header, s, &view); err != nil {
-				var refused *problemError
+				var refused *client.Refusal
 				if errors.As(err, &refused) && d.json {
-					return errors.Join(err, printJSON(c.OutOrStdout(), refused.problem))
+					return errors.Join(err, printJSON(c.OutOrStdout(), refused.Problem))
 				}
 				return err
 			}
@@ -165,9 +165,4 @@ func readTime(flag, text string, now time.Time) (*time.Time, error) {
 		return nil, withStatus(exitUsage, "%s %q: want a duration such as 10m, or a time such as 2026-12-01T10:00:00Z", flag, text)
 	}
 	return &at, nil
-}
-
-// quoteKey writes a key as a structured-field string.
-func quoteKey(key string) string {
-	return fmt.Sprintf(`"%s"`, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key))
 }

@@ -89,6 +89,10 @@ var rules = []rule{
 		others: []string{"..."},
 	},
 	{
+		pkg:  "client",
+		ours: []string{"contract"},
+	},
+	{
 		pkg:    "starter/gateway",
 		ours:   []string{"admission", "contract", "config"},
 		others: []string{"..."},

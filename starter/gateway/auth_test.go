@@ -313,8 +313,7 @@ func TestKeysAreReadAnew(t *testing.T) {
 	assert.Equal(t, 2, lines.FilterMessage("API keys were read anew").Len())
 }
 
-// A changed file is noticed by itself and, at once, by a signal; one that is being
-// written does not count.
+// A changed file is noticed by itself and, at once, by a signal.
 func TestKeysAreWatched(t *testing.T) {
 	for name, every := range map[string]time.Duration{"by itself": time.Millisecond, "by a signal": time.Hour} {
 		var k ring
