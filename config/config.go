@@ -144,6 +144,15 @@ func (c *Config) Operation(name string) (*Operation, bool) {
 	return &c.Operations[i], true
 }
 
+// Declared are all operations, by name.
+func (c *Config) Declared() []contract.Operation {
+	out := make([]contract.Operation, len(c.Operations))
+	for i := range c.Operations {
+		out[i] = c.Operations[i].Declared
+	}
+	return out
+}
+
 // PolicyDigest is the SHA-256 of the budget: two processes with one digest
 // would configure a budget alike.
 func (c *Config) PolicyDigest() string { return digest(c.Budget) }

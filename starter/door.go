@@ -33,10 +33,15 @@ const keyVariable = "HEADGATE_API_KEY"
 
 // flags adds what every client command has.
 func (d *door) flags(c *cobra.Command) {
+	d.connection(c)
+	c.Flags().BoolVar(&d.json, "json", false, "print the answer as JSON")
+}
+
+// connection adds how the gateway is reached.
+func (d *door) connection(c *cobra.Command) {
 	c.Flags().StringVar(&d.gateway, "gateway", cmp.Or(os.Getenv("HEADGATE_GATEWAY"), defaultGateway), "URL of the gateway (or HEADGATE_GATEWAY)")
 	c.Flags().StringVar(&d.keyFile, "api-key-file", "", "`FILE` with the API key (or the key itself in HEADGATE_API_KEY)")
 	d.tls.clientFlags(c, "gateway-tls", "the gateway")
-	c.Flags().BoolVar(&d.json, "json", false, "print the answer as JSON")
 }
 
 // get reads a document.

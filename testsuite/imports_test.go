@@ -99,6 +99,11 @@ var rules = []rule{
 		never:  []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/activity", "go.temporal.io/sdk/worker"},
 	},
 	{
+		pkg:    "starter/tools",
+		ours:   []string{"admission", "contract", "client"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk"},
+	},
+	{
 		pkg:    "starter/console",
 		ours:   []string{"admission", "contract", "config"},
 		others: []string{"..."},

@@ -24,6 +24,7 @@ import (
 type asking struct{}
 
 func (asking) Operation(name string) (*config.Operation, bool) { return operations{}.Operation(name) }
+func (asking) Declared() []contract.Operation                  { return nil }
 
 func (asking) ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError) {
 	out, wrong := operations{}.ResolveE(in, now)

@@ -293,6 +293,14 @@ func (operations) Operation(name string) (*config.Operation, bool) {
 	return op, true
 }
 
+func (operations) Declared() []contract.Operation {
+	return []contract.Operation{
+		{Name: "charge_card", Type: "http", Replay: contract.Replay{Class: "keyed"}, Approval: &contract.Approval{Rule: "payload.amount > 1"},
+			Request: &contract.HTTPRequest{URL: "http://psp.example/secret-path"}},
+		{Name: "silent", Type: "sms", Intent: &contract.Intent{Same: contract.SameReturn}},
+	}
+}
+
 func newGateway(f *fake) *Gateway {
 	return New(Options{Client: f, Operations: operations{}, Now: func() time.Time { return start }})
 }

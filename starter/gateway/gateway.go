@@ -60,6 +60,7 @@ type Temporal interface {
 type Operations interface {
 	ResolveE(in contract.TaskInput, now time.Time) (contract.Resolved, *config.ResolveError)
 	Operation(name string) (*config.Operation, bool)
+	Declared() []contract.Operation
 }
 
 // Options of a Gateway. Client and Operations are required.
@@ -162,6 +163,7 @@ func (g *Gateway) routes() []route {
 		{"POST", "/v1/evidence", nothing, g.evidence},
 		{"POST", "/v1/tenants/{tenant}/pause", orders("pause"), g.pause},
 		{"POST", "/v1/tenants/{tenant}/resume", orders("resume"), g.resume},
+		{"GET", "/v1/operations", views(), g.declarations},
 		{"PUT", "/v1/operations/{operation}/freeze", ordersAll("freeze"), g.freeze},
 		{"PUT", "/v1/operations/{operation}/unfreeze", ordersAll("unfreeze"), g.unfreeze},
 		{"POST", "/v1/operations/{operation}/audit", ordersAll("audit"), g.startAudit},

@@ -78,6 +78,7 @@ func endpoints() []endpoint {
 			body:    map[string]any{"dispatch": flag, "admission": flag, "reason": text, "actor": text, "until": at},
 			answers: map[int]any{200: contract.PauseRequest{}}, refusals: []int{400}},
 		{line: "POST " + tenant + "/resume", summary: "Let a paused tenant's work go on", body: words, answers: map[int]any{200: contract.PauseRequest{}}, refusals: []int{400}},
+		{line: "GET /v1/operations", summary: "List the operations that can be asked for", answers: map[int]any{200: OperationList{}}},
 		{line: "PUT " + operation + "/freeze", summary: "Let nothing of an operation be dispatched any more",
 			body: map[string]any{"reason!": text, "actor": text}, answers: map[int]any{200: contract.FreezeReply{}}, refusals: []int{400}},
 		{line: "PUT " + operation + "/unfreeze", summary: "Let a frozen operation go on", body: words, answers: map[int]any{200: contract.FreezeReply{}}, refusals: []int{400}},
