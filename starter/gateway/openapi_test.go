@@ -165,6 +165,10 @@ func documented(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	require.NotNil(t, answer, "%s answers %d, which is not in the document: %s", r.Pattern, w.Code, w.Body)
 	media := answer.Value.Content.Get(w.Header().Get("Content-Type"))
 	require.NotNil(t, media, "%s answers %d as %s", r.Pattern, w.Code, w.Header().Get("Content-Type"))
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		answered.Store(r.Pattern+" "+strconv.Itoa(w.Code), true)
+		return
+	}
 	var body any
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), r.Pattern)
 	require.NoError(t, media.Schema.Value.VisitJSON(body), "%s answers %d: %s", r.Pattern, w.Code, w.Body)
