@@ -190,7 +190,10 @@ func TestTemporalTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	connected := make(chan error, 1)
-	go func() { _, err := p.connect(ctx, &watch{metrics: workers.NewMetrics(zap.NewNop())}, zap.NewNop()); connected <- err }()
+	go func() {
+		_, err := p.connect(ctx, &watch{metrics: workers.NewMetrics(zap.NewNop())}, zap.NewNop())
+		connected <- err
+	}()
 	select {
 	case name := <-seen:
 		assert.Equal(t, "worker-7", name)
