@@ -284,3 +284,23 @@ func TestComposePrometheus(t *testing.T) {
 		assert.NoError(t, err, "%s", out)
 	}
 }
+
+// The threat model names what tries each answer to a threat: it is there.
+func TestSecurityNamesTests(t *testing.T) {
+	var tests strings.Builder
+	files := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, "_test.go") {
+			files[d.Name()] = true
+			raw, err := os.ReadFile(path)
+			tests.Write(raw)
+			return err
+		}
+		return err
+	}))
+	named := regexp.MustCompile("`(Test\\w+|\\w+_test\\.go)`").FindAllStringSubmatch(text(t, "SECURITY.md"), -1)
+	require.Greater(t, len(named), 15)
+	for _, name := range named {
+		assert.True(t, files[name[1]] || strings.Contains(tests.String(), "func "+name[1]+"("), name[1])
+	}
+}
