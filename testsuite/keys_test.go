@@ -57,19 +57,7 @@ func TestKeys(t *testing.T) {
 	})
 
 	// 2. The agent asks for an effect by its tools, and waits for it.
-	host := exec.CommandContext(ctx, world.Program, "mcp", "--tenant", "acme", "--agent", "billing-1", "--gateway", "http://"+address)
-	host.Env = append(os.Environ(), "HEADGATE_API_KEY="+agent)
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(ctx, &mcp.CommandTransport{Command: host}, nil)
-	require.NoError(t, err)
-	defer func() { _ = session.Close() }()
-	call := func(name string, arguments map[string]any) (is map[string]any) {
-		r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: arguments})
-		require.NoError(t, err)
-		text, err := json.Marshal(r.StructuredContent)
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, &is), "%s", text)
-		return is
-	}
+	call := agentOf(ctx, t, world.Program, "http://"+address, agent)
 	names := call("list_operations", nil)["operations"].([]any)
 	require.NotEmpty(t, names)
 	submit := map[string]any{"operation": "charge", "key": "order-7/charge", "payload": charge("acme", "order-7/charge")}
@@ -87,6 +75,21 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, "tenant_forbidden", there.Reason)
 	require.Equal(t, there, absent)
 	require.Equal(t, "key_required", turnedAway(ctx, t, as(""), "order-7/charge").Reason)
+	foreign := agentOf(ctx, t, world.Program, "http://"+address, stranger)
+	for _, tool := range []string{"get_task", "wait_for_task", "cancel_task", "submit_task"} {
+		answer := func(key string) map[string]any {
+			arguments := map[string]any{"key": key}
+			if tool == "submit_task" {
+				arguments["operation"], arguments["payload"] = "charge", charge("acme", key)
+			}
+			is := foreign(tool, arguments)
+			delete(is, "key") // as it was asked
+			return is
+		}
+		is := answer("order-7/charge")
+		require.Equal(t, "tenant_forbidden", is["reason"], tool)
+		require.Equal(t, is, answer("order-8/charge"), tool)
+	}
 	page, err := as(stranger).List(ctx, client.Filter{})
 	require.NoError(t, err)
 	require.Empty(t, page.Tasks)
@@ -110,4 +113,21 @@ func turnedAway(ctx context.Context, t *testing.T, c *client.Client, key string)
 	var refused *client.Refusal
 	require.ErrorAs(t, err, &refused)
 	return refused.Problem
+}
+
+// agentOf starts the tools as a host does, and gives a way to call them.
+func agentOf(ctx context.Context, t *testing.T, program, gateway, key string) func(tool string, arguments map[string]any) map[string]any {
+	host := exec.CommandContext(ctx, program, "mcp", "--tenant", "acme", "--agent", "billing-1", "--gateway", gateway)
+	host.Env = append(os.Environ(), "HEADGATE_API_KEY="+key)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(ctx, &mcp.CommandTransport{Command: host}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = session.Close() })
+	return func(tool string, arguments map[string]any) (is map[string]any) {
+		r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		require.NoError(t, err)
+		text, err := json.Marshal(r.StructuredContent)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &is), "%s", text)
+		return is
+	}
 }
