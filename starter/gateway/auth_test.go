@@ -332,3 +332,18 @@ func TestKeysAreWatched(t *testing.T) {
 		<-done
 	}
 }
+
+// A file that changes again while it is looked at is left for the next look.
+func TestKeysThatAreBeingWritten(t *testing.T) {
+	var k ring
+	key := k.add("agent", "acme", config.RoleView)
+	keys := k.open(t, zap.NewNop())
+	require.NoError(t, os.WriteFile(k.path, nil, 0o600)) // as in the middle of a write
+	keys.after = func(d time.Duration) <-chan time.Time {
+		k.write(t)
+		return time.After(0)
+	}
+	keys.reload(t.Context())
+	_, ok := keys.now().Find(strings.TrimPrefix(key, "Bearer "))
+	assert.True(t, ok, "nobody was shut out")
+}

@@ -17,6 +17,7 @@ type Keys struct {
 	log   *zap.Logger
 	known atomic.Pointer[config.Keys]
 	told  string // the last error; of Watch alone
+	after func(time.Duration) <-chan time.Time
 }
 
 // OpenKeys reads a file of API keys (see config.ParseKeys).
@@ -25,7 +26,7 @@ func OpenKeys(path string, log *zap.Logger) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keys{path: path, log: log}
+	k := &Keys{path: path, log: log, after: time.After}
 	k.known.Store(&keys)
 	return k, nil
 }
@@ -62,7 +63,7 @@ func (k *Keys) reload(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(settled):
+	case <-k.after(settled):
 	}
 	again, err := config.LoadKeys(k.path)
 	switch before := k.now(); {

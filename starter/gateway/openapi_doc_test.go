@@ -19,7 +19,6 @@ type endpoint struct {
 	line, summary string
 	query         map[string]string
 	body          map[string]any
-	text          bool // the answer is no JSON
 	foreign       bool // the body is somebody else's: any JSON
 	answers       map[int]any
 	refusals      []int // beside those of every route that needs a key
@@ -90,9 +89,8 @@ func endpoints() []endpoint {
 		{line: "GET " + operation + "/findings", summary: "Show what was found wrong about an operation's effects",
 			answers: map[int]any{200: contract.FindingsView{}}, refusals: []int{400}},
 		{line: "GET /v1/queue", summary: "Show what runs, what waits, and on what", answers: map[int]any{200: QueueView{}}, refusals: []int{500}},
-		{line: "GET /v1/phases", summary: "Count the tasks of each phase", answers: map[int]any{200: contract.PhaseCounts{}}},
-		{line: "GET /v1/caller", summary: "Tell what the caller's key is for", answers: map[int]any{200: contract.Caller{}}},
-		{line: "GET " + metricsRoute, summary: "Metrics in the text format of Prometheus", text: true, answers: map[int]any{200: nil}},
+		{line: "GET /v1/phases", summary: "Count the tasks in each phase", answers: map[int]any{200: contract.PhaseCounts{}}},
+		{line: "GET /v1/caller", summary: "Tell who the gateway takes the client for", answers: map[int]any{200: contract.Caller{}}},
 		{line: "GET /v1/budget", summary: "Show the limits in force", answers: map[int]any{200: BudgetView{}}},
 		{line: "PUT /v1/budget", summary: "Put other limits in force", body: map[string]any{"policy!": admission.Policy{}, "actor": text},
 			answers: map[int]any{200: contract.ConfigureReply{}}, refusals: []int{400}},
@@ -100,6 +98,7 @@ func endpoints() []endpoint {
 		{line: "GET /v1/approvals", summary: "List what waits for an approval", query: open, answers: map[int]any{200: contract.TaskPage{}}, refusals: []int{400}},
 		{line: "GET /healthz", summary: "Tell that the process answers", answers: map[int]any{200: health{}}},
 		{line: "GET /readyz", summary: "Tell that submissions can be admitted", answers: map[int]any{200: health{}}, refusals: []int{503}},
+		{line: "GET /metrics", summary: "What this process measures, for Prometheus", answers: map[int]any{200: ""}},
 		{line: "GET /openapi.json", summary: "This document", answers: map[int]any{200: nil}},
 	}
 }
@@ -158,8 +157,8 @@ func makeDocument(routes []route) object {
 				schema = s.of(reflect.TypeOf(value))
 			}
 			kind := "application/json"
-			if e.text {
-				kind, schema = "text/plain", object{"type": "string"}
+			if value == "" {
+				kind = "text/plain"
 			}
 			responses[strconv.Itoa(status)] = object{"description": "Done", "content": object{kind: object{"schema": schema}}}
 			if status == 202 {

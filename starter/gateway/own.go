@@ -14,7 +14,7 @@ func (v QueueView) own(tenant string) QueueView {
 	mine := QueueView{View: admission.View{Now: v.Now, Soft: v.Soft, Hard: v.Hard, Policy: v.Policy,
 		Resources: []admission.ResourceView{}, Tenants: []admission.TenantView{}}, File: v.File}
 	for _, r := range v.Resources {
-		mine.Resources = append(mine.Resources, admission.ResourceView{Resource: r.Resource, Limit: r.Resource.Concurrent, Held: r.Held})
+		mine.Resources = append(mine.Resources, admission.ResourceView{Resource: r.Resource, Limit: r.Concurrent, Held: r.Held})
 	}
 	for _, t := range v.Tenants {
 		if t.Name == tenant {
