@@ -55,7 +55,7 @@ func tilesOf(l *look, now time.Time) []tile {
 		contract.PhaseFailed: "no effect outstanding", contract.PhaseExpired: "never dispatched", contract.PhaseUnknown: "a person must tell",
 		contract.PhaseCancelled: "before any effect", contract.PhaseRejected: "started without us",
 	}
-	if l.Queue.Depth > 0 {
+	if l.Queue.OldestAge > 0 {
 		facts[contract.PhaseAccepted] = "oldest " + length(l.Queue.OldestAge.D())
 	}
 	var oldest *time.Time

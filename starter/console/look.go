@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 	lookTimeout = 20 * time.Second
 	firstWait   = time.Second
 	// maxInbox is how many rows of an inbox are shown.
-	maxInbox = 50
+	maxInbox = 20
 	// maxLooks bounds how many senders' looks are kept apart.
 	maxLooks = 16
 )
@@ -197,6 +198,7 @@ func (c *Console) take(ctx context.Context, r *http.Request, last *look, lists b
 		}
 		var unknown, approvals contract.TaskPage
 		if !failed(c.call(ctx, r, http.MethodGet, fmt.Sprintf("/v1/unknown?limit=%d", maxInbox), nil, &unknown)) {
+			slices.SortStableFunc(unknown.Tasks, func(a, b contract.TaskView) int { return since(a).Compare(since(b)) })
 			next.Unknown = unknown
 		}
 		if !failed(c.call(ctx, r, http.MethodGet, fmt.Sprintf("/v1/approvals?limit=%d", maxInbox), nil, &approvals)) {
@@ -210,6 +212,14 @@ func (c *Console) take(ctx context.Context, r *http.Request, last *look, lists b
 		}
 	}
 	return next
+}
+
+// since is when a task's outcome became unknown; zero: it is so for good.
+func since(t contract.TaskView) time.Time {
+	if t.Reconciliation == nil {
+		return time.Time{}
+	}
+	return t.Reconciliation.Since
 }
 
 func asProblem(err error) *problem {
