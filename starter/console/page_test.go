@@ -219,3 +219,13 @@ func TestUnknownOldestFirst(t *testing.T) {
 	assert.Less(t, strings.Index(page, domID("unknown", "acme", "inv-8")), strings.Index(page, domID("unknown", "acme", "inv-7")))
 	assert.Contains(t, part(t, page, "tile-unknown", "</li>"), "oldest 1 h 0 min")
 }
+
+// What is in no phase that is known has a tile of its own, so that all adds up.
+func TestTilesOfTheRest(t *testing.T) {
+	w := newWorld(t)
+	w.counts.Outside, w.counts.Unlooked, w.counts.Total = 2, 30, w.counts.Total+32
+	_, page := visit(w.console(nil), "", "/console/")
+	assert.Contains(t, part(t, page, "tile-outside", "</li>"), "<strong>2</strong>")
+	assert.Contains(t, part(t, page, "tile-unlooked", "</li>"), "<strong>30</strong>")
+	assert.Contains(t, part(t, page, "sum", "</p>"), "197 tasks: the phases add up.")
+}
