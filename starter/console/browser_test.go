@@ -25,7 +25,7 @@ func newSite(t *testing.T, people config.People) *site {
 	t.Helper()
 	begun := time.Now()
 	w := newWorld(t)
-	c, err := New(Options{API: w, People: people, UI: "http://127.0.0.1:8233", Stale: 3 * time.Second,
+	c, err := New(Options{API: w, People: people, UI: "http://127.0.0.1:8233",
 		Now: func() time.Time { return w.clock().Add(time.Since(begun)) }})
 	require.NoError(t, err)
 	c.poll, c.looks.every, c.looks.lists = 200*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
@@ -59,6 +59,7 @@ func TestInABrowser(t *testing.T) {
 		{"a row that goes leaves what was typed", testRowGoes},
 		{"stale data switches everything off", testStaleData},
 		{"a gateway that is gone switches everything off", testSilence},
+		{"a page that nobody sees asks for nothing", testHidden},
 		{"a viewer can do nothing", testViewer},
 		{"everything works without JavaScript", testNoScript},
 		{"everything works by keyboard", testKeyboard},
@@ -72,13 +73,10 @@ func testPagesFit(t *testing.T, b *pagetest.Browser) {
 	s := newSite(t, nil)
 	for _, width := range []int{1280, 390} {
 		o := as("mara")
-		o.Width = width
+		o.Width, o.Allow = width, []string{"404"}
+		p := b.Open(t, s.url, "/console/", o)
 		for name, path := range map[string]string{"state": "/", "task": "/console/tasks/acme/inv-7", "approval": "/console/tasks/acme/pay%2F9",
 			"list": "/console/tasks?phase=unknown", "find": "/console/find?q=nothing", "problem": "/console/tasks/acme/none"} {
-			p := b.Open(t, s.url, "/console/", o)
-			if name == "find" || name == "problem" {
-				p.Allow("404")
-			}
 			_, err := p.Goto(s.url + path)
 			require.NoError(t, err)
 			if name == "state" {
@@ -206,6 +204,7 @@ func testStaleData(t *testing.T, b *pagetest.Browser) {
 
 func testSilence(t *testing.T, b *pagetest.Browser) {
 	s := newSite(t, nil)
+	s.console.stale = 3 * time.Second
 	p := b.Open(t, s.url, "/console/", as("mara"))
 	p.Allow("ERR_", "Failed to fetch") // the browser logs that nobody answers
 	assert.Equal(t, true, p.Value(`document.getElementById("silent").hidden`))
@@ -213,6 +212,20 @@ func testSilence(t *testing.T, b *pagetest.Browser) {
 	p.Eventually(`!document.getElementById("silent").hidden`)
 	assert.Equal(t, 0, p.Value(enabled))
 	require.NoError(t, p.Context().SetOffline(false))
+	p.Eventually(`document.getElementById("silent").hidden && ` + disabled + ` === 0`)
+}
+
+func testHidden(t *testing.T, b *pagetest.Browser) {
+	s := newSite(t, nil)
+	s.console.stale = 3 * time.Second
+	p := b.Open(t, s.url, "/console/", as("mara"))
+	p.Refreshed(1)
+	_, err := p.Evaluate(`() => Object.defineProperty(document, "hidden", {value: true, writable: true})`)
+	require.NoError(t, err)
+	p.Eventually(`!document.getElementById("silent").hidden`) // nothing came
+	assert.Equal(t, 0, p.Value(enabled))
+	_, err = p.Evaluate(`() => { document.hidden = false }`)
+	require.NoError(t, err)
 	p.Eventually(`document.getElementById("silent").hidden && ` + disabled + ` === 0`)
 }
 

@@ -43,7 +43,7 @@ const maxHolders = 3
 func budgetsOf(v admission.View) []budgetRow {
 	var rows []budgetRow
 	for _, r := range v.Resources {
-		row := budgetRow{Name: r.Name}
+		row := budgetRow{Name: r.Name, Reserved: r.Reserved}
 		row.hold(v, r)
 		if r.Per > 0 {
 			row.Max, row.Used = r.Burst, r.Burst-r.Level
@@ -74,7 +74,6 @@ func (b *budgetRow) holders(v admission.View) {
 			if c.Resource != b.Name || c.Amount <= 0 {
 				continue
 			}
-			b.Reserved += c.Amount
 			if l.Grace {
 				b.Grace++
 			}

@@ -48,7 +48,7 @@ func newWorld(t testing.TB) *world {
 	held := start.Add(time.Minute)
 	w.queue = queueView{View: admission.View{Now: start, Depth: 7, Soft: 800, Hard: 1000, OldestAge: admission.Duration(95 * time.Second), InFlight: 2, Policy: "sha256:aa",
 		Resources: []admission.ResourceView{
-			{Resource: admission.Resource{Name: "psp_calls", Concurrent: 8}, Limit: 4, Used: 2, Held: &held},
+			{Resource: admission.Resource{Name: "psp_calls", Concurrent: 8}, Limit: 4, Used: 2, Reserved: 2, Held: &held},
 			{Resource: admission.Resource{Name: "model_tokens", Per: admission.Duration(time.Minute), Amount: 120000, Burst: 20000}, Level: -50},
 		},
 		Tenants: []admission.TenantView{

@@ -28,6 +28,7 @@ type indexPage struct {
 
 // tile is the count of one phase.
 type tile struct {
+	ID    string
 	Phase string
 	Tasks int
 	Fact  string
@@ -55,7 +56,7 @@ func tilesOf(l *look, now time.Time) []tile {
 		contract.PhaseFailed: "no effect outstanding", contract.PhaseExpired: "never dispatched", contract.PhaseUnknown: "a person must tell",
 		contract.PhaseCancelled: "before any effect", contract.PhaseRejected: "started without us",
 	}
-	if l.Queue.Depth > 0 {
+	if l.Queue.OldestAge > 0 {
 		facts[contract.PhaseAccepted] = "oldest " + length(l.Queue.OldestAge.D())
 	}
 	var oldest *time.Time
@@ -69,13 +70,13 @@ func tilesOf(l *look, now time.Time) []tile {
 	}
 	var tiles []tile
 	for _, p := range l.Phases.Phases {
-		tiles = append(tiles, tile{string(p.Phase), p.Tasks, facts[p.Phase], Root + "/tasks?phase=" + string(p.Phase)})
+		tiles = append(tiles, tile{string(p.Phase), string(p.Phase), p.Tasks, facts[p.Phase], Root + "/tasks?phase=" + string(p.Phase)})
 	}
 	if n := l.Phases.Unlooked; n > 0 {
-		tiles = append(tiles, tile{"leased, more", n, "how far is not looked at", ""})
+		tiles = append(tiles, tile{"unlooked", "leased, more", n, "how far is not looked at", ""})
 	}
 	if n := l.Phases.Outside; n > 0 {
-		tiles = append(tiles, tile{"ended outside", n, "failed or unknown", ""})
+		tiles = append(tiles, tile{"outside", "ended outside", n, "failed or unknown", ""})
 	}
 	return tiles
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,12 +21,12 @@ const (
 	listEvery = 5 * time.Second
 	// pollEvery is how often an open page refreshes its parts.
 	pollEvery = 3 * time.Second
-	// lookTimeout bounds one look, firstWait how long a page waits for one while
-	// there is an earlier one to show.
+	// lookTimeout bounds one look, patience how long a page waits for one while
+	// there is an earlier one to show, and nothing was ordered since.
 	lookTimeout = 20 * time.Second
-	firstWait   = time.Second
+	patience    = 200 * time.Millisecond
 	// maxInbox is how many rows of an inbox are shown.
-	maxInbox = 50
+	maxInbox = 20
 	// maxLooks bounds how many senders' looks are kept apart.
 	maxLooks = 16
 )
@@ -86,6 +87,7 @@ type kept struct {
 	last        *look
 	forced      bool          // the next look is due at once, with the lists
 	running     chan struct{} // closed when the look under way is over; nil: none is
+	ordered     bool          // the look under way is to show what was ordered
 }
 
 // see gives the look that counts for a request's sender, and takes a new one if
@@ -96,23 +98,23 @@ func (s *looks) see(r *http.Request) *look {
 	if k.running == nil && (k.forced || k.last == nil || s.now().Sub(k.last.tried) >= s.every) {
 		k.running = make(chan struct{})
 		lists := k.forced || k.last == nil || s.now().Sub(k.last.listed) >= s.lists
-		k.forced = false
+		k.forced, k.ordered = false, k.forced
 		go s.run(k, r, k.last, lists)
 	}
-	running, last := k.running, k.last
+	running, last, ordered := k.running, k.last, k.ordered
 	s.mu.Unlock()
 	if running == nil {
 		return last
 	}
-	var patience <-chan time.Time
-	if last != nil {
-		timer := time.NewTimer(firstWait)
+	var enough <-chan time.Time
+	if last != nil && !ordered {
+		timer := time.NewTimer(patience)
 		defer timer.Stop()
-		patience = timer.C
+		enough = timer.C
 	}
 	select {
 	case <-running:
-	case <-patience:
+	case <-enough:
 	case <-r.Context().Done():
 	}
 	s.mu.Lock()
@@ -197,6 +199,7 @@ func (c *Console) take(ctx context.Context, r *http.Request, last *look, lists b
 		}
 		var unknown, approvals contract.TaskPage
 		if !failed(c.call(ctx, r, http.MethodGet, fmt.Sprintf("/v1/unknown?limit=%d", maxInbox), nil, &unknown)) {
+			slices.SortStableFunc(unknown.Tasks, func(a, b contract.TaskView) int { return since(a).Compare(since(b)) })
 			next.Unknown = unknown
 		}
 		if !failed(c.call(ctx, r, http.MethodGet, fmt.Sprintf("/v1/approvals?limit=%d", maxInbox), nil, &approvals)) {
@@ -210,6 +213,14 @@ func (c *Console) take(ctx context.Context, r *http.Request, last *look, lists b
 		}
 	}
 	return next
+}
+
+// since is when a task's outcome became unknown; zero: it is so for good.
+func since(t contract.TaskView) time.Time {
+	if t.Reconciliation == nil {
+		return time.Time{}
+	}
+	return t.Reconciliation.Since
 }
 
 func asProblem(err error) *problem {

@@ -95,6 +95,21 @@ func TestASlowLook(t *testing.T) {
 	assert.Len(t, begun, 1)
 	close(slow)
 	require.Eventually(t, func() bool { return looks.see(r).At.Equal(now) }, 10*time.Second, time.Millisecond)
+
+	// Who has ordered something waits to see it.
+	slow = make(chan struct{})
+	looks.soon(r)
+	seen := make(chan *look, 1)
+	go func() { seen <- looks.see(r) }()
+	<-begun
+	<-begun
+	select {
+	case <-seen:
+		t.Fatal("a page shows what was before the order")
+	case <-time.After(2 * patience):
+	}
+	close(slow)
+	require.NotNil(t, <-seen)
 }
 
 // What the budget does not tell is told apart from what the index does.

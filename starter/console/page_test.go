@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -208,4 +209,23 @@ func TestTrend(t *testing.T) {
 	_, page := visit(c, "", "/console/")
 	assert.Contains(t, page, `points="0.0,39.0 75.0,26.3 150.0,13.7 225.0,1.0 300.0,1.0"`)
 	assert.Empty(t, trendOf([]sample{{At: start, Depth: 3}}))
+}
+
+// Who has waited longest for a person comes first.
+func TestUnknownOldestFirst(t *testing.T) {
+	w := newWorld(t)
+	w.unknown[1].Reconciliation.Since = start.Add(-time.Hour)
+	_, page := visit(w.console(nil), "", "/console/")
+	assert.Less(t, strings.Index(page, domID("unknown", "acme", "inv-8")), strings.Index(page, domID("unknown", "acme", "inv-7")))
+	assert.Contains(t, part(t, page, "tile-unknown", "</li>"), "oldest 1 h 0 min")
+}
+
+// What is in no phase that is known has a tile of its own, so that all adds up.
+func TestTilesOfTheRest(t *testing.T) {
+	w := newWorld(t)
+	w.counts.Outside, w.counts.Unlooked, w.counts.Total = 2, 30, w.counts.Total+32
+	_, page := visit(w.console(nil), "", "/console/")
+	assert.Contains(t, part(t, page, "tile-outside", "</li>"), "<strong>2</strong>")
+	assert.Contains(t, part(t, page, "tile-unlooked", "</li>"), "<strong>30</strong>")
+	assert.Contains(t, part(t, page, "sum", "</p>"), "197 tasks: the phases add up.")
 }

@@ -5,6 +5,11 @@
   const live = document.getElementById("live");
   if (!live) return;
 
+  // A page that nobody sees asks for nothing.
+  document.addEventListener("htmx:before:request", (event) => {
+    if (document.hidden) event.preventDefault();
+  });
+
   // A form that somebody types into is left alone by refreshes, its row version
   // among it: the decision is about what was read.
   document.addEventListener("input", (event) => {
