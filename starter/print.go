@@ -148,11 +148,19 @@ func short(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+		return withoutSeconds(d.Round(time.Second).String())
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return withoutSeconds(d.Round(time.Minute).String())
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// withoutSeconds leaves seconds out that are none; 1m30s has some.
+func withoutSeconds(d string) string {
+	if minutes, none := strings.CutSuffix(d, "m0s"); none {
+		return minutes + "m"
+	}
+	return d
 }
 
 func positive(n int) string {
