@@ -219,7 +219,7 @@ func TestUsageErrors(t *testing.T) {
 
 func TestArgumentsThatDoNotFit(t *testing.T) {
 	got := command("", "submit")
-	assert.Contains(t, got.errors, "want headgate submit OPERATION --tenant TENANT\n")
+	assert.Contains(t, got.errors, "want headgate submit OPERATION --tenant TENANT | --file FILE\n")
 	got = command("", "queue", "acme")
 	assert.Contains(t, got.errors, "want headgate queue\n")
 }

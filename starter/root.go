@@ -51,7 +51,7 @@ Start with "headgate dev", which runs everything on this machine.`,
 	}
 	add("processes", newDevCommand(), newGatewayCommand(), newWorkerCommand())
 	add("tasks", newSubmitCommand(), newStatusCommand(), newListCommand(), newExplainCommand(), newWhyCommand(), newCancelCommand(), newMCPCommand())
-	add("operators", newQueueCommand(), newUnknownCommand(), newResolveCommand(), newApprovalsCommand(), newApproveCommand(), newDeclineCommand(),
+	add("operators", newQueueCommand(), newWatchCommand(), newUnknownCommand(), newResolveCommand(), newApprovalsCommand(), newApproveCommand(), newDeclineCommand(),
 		newPauseCommand(), newResumeCommand(),
 		newFreezeCommand(), newUnfreezeCommand(), newAuditCommand(), newFindingsCommand(),
 		newApplyCommand(), newConfigCommand(), newKeysCommand(), newConformCommand(), newDrillCommand(), newChaosCommand(), newBenchCommand())

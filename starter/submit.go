@@ -26,17 +26,38 @@ func newSubmitCommand() *cobra.Command {
 	var s contract.SubmitRequest
 	var key, payload, priority, deadline, notBefore string
 	var wait time.Duration
+	var b bulk
 	c := &cobra.Command{
-		Use:   "submit OPERATION --tenant TENANT",
-		Short: "Ask for a side effect",
+		Use:   "submit OPERATION --tenant TENANT | --file FILE",
+		Short: "Ask for a side effect, or for many",
 		Long: `Submit asks for one side effect. The key makes it safe to repeat: the same key is
 the same task, so a command that broke off can be run again with the same key.
-Without --key a new one is made up and printed.`,
+Without --key a new one is made up and printed.
+
+With --file it asks for many: each line is an object like the body of POST /v1/tasks
+(tenant, operation, payload, ...) and has a "key". It waits as long as the gateway
+asks (Retry-After), and sends the same line with the same key again. What is done is
+kept in FILE.progress: after a break, the same command goes on from there.`,
 		Example: `  headgate submit charge_card --tenant acme --key inv-42 --payload '{"amount": 1200}' --wait
   headgate submit charge_card --tenant acme --payload @charge.json --deadline 10m
-  echo '{"amount": 1200}' | headgate submit charge_card --tenant acme --payload -`,
-		Args: cobra.ExactArgs(1),
+  echo '{"amount": 1200}' | headgate submit charge_card --tenant acme --payload -
+  headgate submit --file tasks.jsonl --tenant acme`,
+		Args: func(c *cobra.Command, args []string) error {
+			if b.file != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if b.file != "" {
+				ctx, stop := untilSignal(c.Context())
+				defer stop()
+				b.tenant = s.Tenant
+				return b.run(ctx, &d, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+			}
+			if s.Tenant == "" {
+				return withStatus(exitUsage, "--tenant is needed")
+			}
 			s.Operation = args[0]
 			if key == "" {
 				key = rand.Text()
@@ -72,7 +93,7 @@ Without --key a new one is made up and printed.`,
 	}
 	f := c.Flags()
 	d.flags(c)
-	f.StringVar(&s.Tenant, "tenant", "", "who the work is for (required)")
+	f.StringVar(&s.Tenant, "tenant", "", "who the work is for; with --file, of lines that name nobody")
 	f.StringVar(&s.Agent, "agent", "", "which of the tenant's agents asks")
 	f.StringVar(&key, "key", "", "request key: one key is one task (default: a new one)")
 	f.StringVar(&payload, "payload", "", "JSON, @FILE, or - for standard input")
@@ -82,7 +103,7 @@ Without --key a new one is made up and printed.`,
 	f.StringVar(&s.Intent, "intent", "", "business key: an earlier task of the tenant that has it is met, also with another key")
 	f.StringVar(&s.SameIntent, "same-intent", "", "what happens then: refuse, return or allow (default: what the operation declares)")
 	waitFlag(c, &wait)
-	_ = c.MarkFlagRequired("tenant") // the flag is there
+	b.flags(c)
 	return c
 }
 
