@@ -175,9 +175,10 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
 	b.say("%d pairs of each measurement, on %d processors", o.Pairs, runtime.NumCPU())
-	for _, p := range parts {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, p.name) {
-			continue
+	chosen := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return len(o.Only) > 0 && !slices.Contains(o.Only, p.name) })
+	for i, p := range chosen {
+		if i > 0 {
+			b.say("%d of %d parts done, about %s left", i, len(chosen), left(time.Since(b.began), chosen[:i], chosen[i:]))
 		}
 		b.now = p.name
 		if failed := b.measure(ctx, p); failed != nil {
@@ -193,6 +194,18 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		err = fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(b.report.Failures, "; "))
 	}
 	return b.report, err
+}
+
+// left is how much longer the other parts take, if each takes such a share of its
+// limit as those that are done.
+func left(took time.Duration, done, open []part) time.Duration {
+	sum := func(parts []part) (all time.Duration) {
+		for _, p := range parts {
+			all += p.limit
+		}
+		return all
+	}
+	return time.Duration(float64(took) * float64(sum(open)) / float64(sum(done))).Round(time.Second)
 }
 
 // measure runs one part. The worlds of one that failed are not used again.

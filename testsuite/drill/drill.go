@@ -55,6 +55,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	}()
 	w.CaseLimit = o.CaseLimit
 	fmt.Fprintf(o.Progress, "server, provider, gateway, control worker and %d workers are up after %s\n", len(w.Workers), time.Since(began).Round(100*time.Millisecond))
+	first := time.Now()
 	for i, c := range o.Cases {
 		fmt.Fprintf(o.Progress, "%2d/%d  %-14s %s ... ", i+1, len(o.Cases), c.Name(), c.Title)
 		result := w.Play(ctx, c)
@@ -65,7 +66,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		report.Results = append(report.Results, result)
 		if result.Passed {
 			report.Passed++
-			fmt.Fprintf(o.Progress, "ok, %.1fs\n", result.Seconds)
+			fmt.Fprintf(o.Progress, "ok, %.1fs%s\n", result.Seconds, left(time.Since(first), i+1, len(o.Cases)))
 		} else {
 			report.Failed++
 			fmt.Fprintf(o.Progress, "FAILED, %.1fs\n%s", result.Seconds, result.Logs)
@@ -76,6 +77,16 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		err = fmt.Errorf("%w in %d of %d cases", ErrDiffers, report.Failed, len(o.Cases))
 	}
 	return report, err
+}
+
+// left is how much longer the cases take that are still to be played, if they take as
+// long as those before; nothing when it is not worth a word.
+func left(took time.Duration, done, all int) string {
+	if done == 0 || done >= all {
+		return ""
+	}
+	rest := took / time.Duration(done) * time.Duration(all-done)
+	return fmt.Sprintf("; %.1f cases a minute, about %s left", float64(done)/took.Minutes(), rest.Round(time.Second))
 }
 
 // Play plays one case in the world, which is healthy again afterwards.
