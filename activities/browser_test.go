@@ -63,12 +63,6 @@ func pageOperation() contract.Operation {
 
 const pagePayload = `{"amount":12.5,"day":"a/../b?c","who":{"name":"Ann {key}"}}`
 
-func browserWorld(*testing.T) *world {
-	w := newWorld(pageOperation(), pagePayload)
-	w.kind = (&script{world: w}).kind()
-	return w
-}
-
 func TestBrowserFillsSteps(t *testing.T) {
 	w := newWorld(pageOperation(), pagePayload)
 	s := &script{world: w}
