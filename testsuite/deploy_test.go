@@ -159,6 +159,11 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 func TestRulesByPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
+		promtool, err = filepath.Abs("../bin/promtool")
+		require.NoError(t, err)
+		_, err = os.Stat(promtool)
+	}
+	if err != nil {
 		t.Skip("there is no promtool on the PATH (Debian: apt-get install prometheus)")
 	}
 	for _, args := range [][]string{{"check", "rules", "headgate.rules.yml", "headgate.alerts.yml"}, {"test", "rules", "headgate_test.yml"}} {
