@@ -38,6 +38,7 @@ func TestSamples(t *testing.T) {
 	t.Run("messages", func(t *testing.T) { s.messages(ctx, t) })
 	t.Run("deploy", func(t *testing.T) { s.deploy(ctx, t) })
 	t.Run("summarise", func(t *testing.T) { s.summarise(ctx, t) })
+	t.Run("book-slot", func(t *testing.T) { s.bookSlot(ctx, t) })
 	t.Run("your own", func(t *testing.T) { s.yourOwn(ctx, t) })
 }
 
@@ -118,6 +119,33 @@ func (s *samples) chargeCard(ctx context.Context, t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusBadRequest, answer.Status)
 	require.Contains(t, answer.Problem.Detail, "no such key: currency", "the door tells what the body would lack")
+}
+
+// A web form: what was seen to succeed is verified, and what was not seen is found,
+// on the site's own pages. Each is one request.
+func (s *samples) bookSlot(ctx context.Context, t *testing.T) {
+	needBrowser(t)
+	s.sample(ctx, t, "book-slot.yaml")
+	temp, err := os.MkdirTemp("/tmp", "hg-") // paths of sockets are short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
+	worker, err := s.AddWorker(ctx, "browser", "browser", "--browser-temp", temp, "--artefacts", t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		worker.Kill()
+		s.Workers = slices.DeleteFunc(s.Workers, func(p *drill.Process) bool { return p == worker })
+	})
+	const payload = `{"slot": "mon-9", "name": "Ann O'Hara"}`
+	s.submit(ctx, t, "seen", "book_slot", payload)
+	s.fault(ctx, t, "lost", provider.Fault{Kind: provider.After})
+	s.submit(ctx, t, "lost", "book_slot", payload)
+	for _, key := range []string{"seen", "lost"} {
+		view := s.until(ctx, t, key, contract.PhaseSucceeded)
+		s.seen(ctx, t, key, 1, 1)
+		require.True(t, slices.ContainsFunc(view.Evidence, func(e contract.Evidence) bool {
+			return e.Kind == contract.EvidenceLookup && e.Finding == contract.Happened
+		}), "%s was looked up: %+v", key, view.Evidence)
+	}
 }
 
 // A rate: five at once, then one in two seconds. What is lost is a person's.
