@@ -10,11 +10,20 @@
     if (document.hidden) event.preventDefault();
   });
 
-  // A form that somebody types into is left alone by refreshes, its row version
-  // among it: the decision is about what was read.
+  // A form that somebody is in, or has typed into, is left alone by refreshes, its
+  // row version among it: the decision is about what was read.
+  const typed = new WeakSet();
+  const held = (event) => event.target.closest?.("[data-hold]");
+  document.addEventListener("focusin", (event) => held(event)?.setAttribute("data-held", ""));
   document.addEventListener("input", (event) => {
-    const hold = event.target.closest("[data-hold]");
-    if (hold) hold.setAttribute("data-held", "");
+    const hold = held(event);
+    if (!hold) return;
+    typed.add(hold);
+    hold.setAttribute("data-held", "");
+  });
+  document.addEventListener("focusout", (event) => {
+    const hold = held(event);
+    if (hold && !typed.has(hold) && !hold.contains(event.relatedTarget)) hold.removeAttribute("data-held");
   });
 
   // A form whose row has gone is kept, with what was typed.
@@ -39,8 +48,8 @@
   if (!live.hasAttribute("hx-get")) return;
   let tick = "", at = performance.now();
   setInterval(() => {
-    const now = document.getElementById("as-of").dataset.tick;
-    if (now !== tick) {
+    const now = document.getElementById("as-of")?.dataset.tick; // none on a page that was refused
+    if (now && now !== tick) {
       tick = now;
       at = performance.now();
     }
