@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -294,49 +292,6 @@ func testTraffic(ctx context.Context, t *testing.T, h *house) {
 		require.Less(t, time.Since(began), 5*time.Second, "a workflow task has ten seconds")
 	}
 	t.Logf("in %d runs something came with the command that ended them", unhandled)
-}
-
-// tasksAfterSuggested counts the workflow tasks of a run that were carried out
-// although the server had suggested to begin a new one.
-func tasksAfterSuggested(run *history.History) (n int) {
-	suggested := false
-	for _, e := range run.GetEvents() {
-		switch e.GetEventType() {
-		case enums.EVENT_TYPE_WORKFLOW_TASK_STARTED:
-			suggested = suggested || e.GetWorkflowTaskStartedEventAttributes().GetSuggestContinueAsNew()
-		case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-			if suggested {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// pauses tells where a run stood still for more than a second.
-func pauses(run *history.History) string {
-	var said []string
-	events := run.GetEvents()
-	for i, e := range events[:len(events)-1] {
-		if d := events[i+1].GetEventTime().AsTime().Sub(e.GetEventTime().AsTime()); d > time.Second {
-			said = append(said, fmt.Sprintf("%s after %s (event %d)", d.Round(time.Millisecond), e.GetEventType(), e.GetEventId()))
-		}
-	}
-	tasks := map[string]int{}
-	for _, e := range events {
-		if name := e.GetEventType().String(); strings.HasPrefix(name, "WorkflowTask") {
-			tasks[name]++
-		}
-	}
-	return fmt.Sprint(said, tasks)
-}
-
-// refusedCommand tells whether the server has refused to end a run, because
-// something had come meanwhile.
-func refusedCommand(run *history.History) bool {
-	return slices.ContainsFunc(run.GetEvents(), func(e *history.HistoryEvent) bool {
-		return e.GetWorkflowTaskFailedEventAttributes().GetCause() == enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
-	})
 }
 
 // testUnhandled (P18): the command that ends a run is held on its way to the server,
