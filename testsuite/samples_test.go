@@ -136,10 +136,10 @@ func (s *samples) bookSlot(ctx context.Context, t *testing.T) {
 		s.Workers = slices.DeleteFunc(s.Workers, func(p *drill.Process) bool { return p == worker })
 	})
 	const payload = `{"slot": "mon-9", "name": "Ann O'Hara"}`
-	s.submit(ctx, t, "seen", "book_slot", payload)
-	s.fault(ctx, t, "lost", provider.Fault{Kind: provider.After})
-	s.submit(ctx, t, "lost", "book_slot", payload)
-	for _, key := range []string{"seen", "lost"} {
+	s.submit(ctx, t, "slot-seen", "book_slot", payload)
+	s.fault(ctx, t, "slot-lost", provider.Fault{Kind: provider.After})
+	s.submit(ctx, t, "slot-lost", "book_slot", payload)
+	for _, key := range []string{"slot-seen", "slot-lost"} {
 		view := s.until(ctx, t, key, contract.PhaseSucceeded)
 		s.seen(ctx, t, key, 1, 1)
 		require.True(t, slices.ContainsFunc(view.Evidence, func(e contract.Evidence) bool {
