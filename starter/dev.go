@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"headgate/activities"
 	"headgate/config"
 	"headgate/starter/console"
 	"headgate/testsuite/provider"
@@ -189,7 +191,7 @@ func (d *dev) greet(ctx context.Context, stdout io.Writer, url, ui string, check
 		fmt.Fprintf(stdout, "  %s %s%s\n", self, try, gatewayFlag)
 	}
 	if len(checked.Operations) > 0 {
-		fmt.Fprintf(stdout, "  %s submit %s --tenant acme --key my-first --payload '{\"amount\": 1200}' --wait%s\n", self, checked.Operations[0].Declared.Name, gatewayFlag)
+		fmt.Fprintf(stdout, "  %s submit %s --tenant acme --key my-first --payload '{\"amount\": 1200}' --wait%s\n", self, toTry(checked.Operations), gatewayFlag)
 	}
 	fmt.Fprintf(stdout, "\nStop with Ctrl-C; the next start goes on where this one stopped.\n")
 	<-ctx.Done() // the parts end together
@@ -248,4 +250,10 @@ func (d *dev) database() (string, error) {
 		return "", withStatus(exitUsage, "--data: %w", err)
 	}
 	return filepath.Join(d.data, "temporal.db"), nil
+}
+
+// toTry is an operation for a first task: pages and models want payloads of their own.
+func toTry(operations []config.Operation) string {
+	i := slices.IndexFunc(operations, func(o config.Operation) bool { return o.Declared.Type == activities.HTTPType })
+	return operations[max(i, 0)].Declared.Name
 }
