@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -70,11 +71,7 @@ func (b *Browser) Prepare(ctx context.Context, in contract.EffectInput) (Prepare
 	if spec == nil {
 		return nil, invalidOperation("the operation has no steps for a browser")
 	}
-	success := spec.Success
-	if success == "" {
-		success = "status >= 200 && status < 300"
-	}
-	rules, err := compile(success, spec.Harmless, spec.Reference)
+	rules, err := compile(cmp.Or(spec.Success, defaultSuccess), spec.Harmless, spec.Reference)
 	if err != nil {
 		return nil, invalidOperation(err.Error())
 	}

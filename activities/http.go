@@ -43,11 +43,7 @@ func (h *HTTP) Prepare(ctx context.Context, in contract.EffectInput) (Prepared, 
 	if spec == nil {
 		return nil, invalidOperation("the operation has no request")
 	}
-	success := spec.Success
-	if success == "" {
-		success = "status >= 200 && status < 300"
-	}
-	rules, err := compile(success, spec.Harmless, spec.Reference)
+	rules, err := compile(cmp.Or(spec.Success, defaultSuccess), spec.Harmless, spec.Reference)
 	if err != nil {
 		return nil, invalidOperation(err.Error())
 	}

@@ -14,6 +14,9 @@ type rules struct {
 	name         *config.Text
 }
 
+// defaultSuccess is the rule of an operation that declares none.
+const defaultSuccess = "status >= 200 && status < 300"
+
 // compile reads the expressions; an empty one accepts nothing.
 func compile(accept, deny, name string) (*rules, error) {
 	var r rules

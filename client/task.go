@@ -97,14 +97,16 @@ func (c *Client) List(ctx context.Context, f Filter) (contract.TaskPage, error) 
 	return page, err
 }
 
-// TaskPath is the path of a task. A request key is one segment of it; the two keys
-// that a path cannot hold as they are ("." and "..") are escaped too.
-func TaskPath(tenant, key string) string {
-	escaped := url.PathEscape(key)
-	if key == "." || key == ".." {
-		escaped = strings.ReplaceAll(key, ".", "%2E")
+// TaskPath is the path of a task. A request key is one segment of it.
+func TaskPath(tenant, key string) string { return "/v1/tasks/" + Segment(tenant) + "/" + Segment(key) }
+
+// Segment escapes one segment of a path. The two that a path cannot hold as they
+// are ("." and "..") are escaped too.
+func Segment(s string) string {
+	if s == "." || s == ".." {
+		return strings.ReplaceAll(s, ".", "%2E")
 	}
-	return "/v1/tasks/" + url.PathEscape(tenant) + "/" + escaped
+	return url.PathEscape(s)
 }
 
 // QuoteKey writes a request key as the Idempotency-Key field has it: a

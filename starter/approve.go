@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headgate/client"
 	"headgate/contract"
-	"headgate/starter/gateway"
 )
 
 func newApprovalsCommand() *cobra.Command {
@@ -52,7 +52,7 @@ func (d *door) approvalOf(c *cobra.Command, args []string) (contract.ApprovalVie
 	if err != nil {
 		return asks, err
 	}
-	if err := d.get(c.Context(), gateway.TaskPath(tenant, key)+"/approval", url.Values{}, &asks); err != nil {
+	if err := d.get(c.Context(), client.TaskPath(tenant, key)+"/approval", url.Values{}, &asks); err != nil {
 		return asks, err
 	}
 	if asks.Task.Approval == nil {
@@ -112,7 +112,7 @@ func newApprovalCommand(name, short, path, long string) *cobra.Command {
 				word.ID = rand.Text()
 			}
 			var done contract.ApprovalReply
-			if err := d.post(c.Context(), gateway.TaskPath(asks.Task.Tenant, asks.Task.Key)+"/"+path, approvalBody(word), &done); err != nil {
+			if err := d.post(c.Context(), client.TaskPath(asks.Task.Tenant, asks.Task.Key)+"/"+path, approvalBody(word), &done); err != nil {
 				return err
 			}
 			if d.json {

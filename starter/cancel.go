@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"headgate/client"
 	"headgate/contract"
-	"headgate/starter/gateway"
 )
 
 func newCancelCommand() *cobra.Command {
@@ -25,7 +25,7 @@ cannot be cancelled: its outcome decides.`,
 				return err
 			}
 			var view contract.TaskView
-			if err := d.post(c.Context(), gateway.TaskPath(tenant, key)+"/cancel", order, &view); err != nil {
+			if err := d.post(c.Context(), client.TaskPath(tenant, key)+"/cancel", order, &view); err != nil {
 				return err
 			}
 			return d.showTask(c, view, 0)

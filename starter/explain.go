@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headgate/client"
 	"headgate/contract"
-	"headgate/starter/gateway"
 )
 
 func newExplainCommand() *cobra.Command {
@@ -24,7 +24,7 @@ func newExplainCommand() *cobra.Command {
 				return err
 			}
 			var x contract.Explanation
-			if err := d.get(c.Context(), gateway.TaskPath(tenant, key)+"/explain", url.Values{}, &x); err != nil {
+			if err := d.get(c.Context(), client.TaskPath(tenant, key)+"/explain", url.Values{}, &x); err != nil {
 				return err
 			}
 			if d.json {

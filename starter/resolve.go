@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headgate/client"
 	"headgate/contract"
-	"headgate/starter/gateway"
 )
 
 func newResolveCommand() *cobra.Command {
@@ -45,7 +45,7 @@ the same again changes nothing and answers as the first time.`,
 				word.ID = rand.Text() // made here, so that a repetition by the transport is none
 			}
 			var done contract.ResolveReply
-			if err := d.post(c.Context(), gateway.TaskPath(tenant, key)+"/resolve", word, &done); err != nil {
+			if err := d.post(c.Context(), client.TaskPath(tenant, key)+"/resolve", word, &done); err != nil {
 				return err
 			}
 			if d.json {

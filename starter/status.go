@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headgate/client"
 	"headgate/contract"
-	"headgate/starter/gateway"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -25,7 +25,7 @@ func newStatusCommand() *cobra.Command {
 			}
 			view := contract.TaskView{Tenant: tenant, Key: key}
 			if wait == 0 {
-				if err := d.get(c.Context(), gateway.TaskPath(tenant, key), url.Values{}, &view); err != nil {
+				if err := d.get(c.Context(), client.TaskPath(tenant, key), url.Values{}, &view); err != nil {
 					return err
 				}
 			}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"headgate/admission"
 	"headgate/client"
 	"headgate/contract"
-	"headgate/starter/gateway"
 )
 
 func newSubmitCommand() *cobra.Command {
@@ -134,20 +132,15 @@ func (d *door) showTask(c *cobra.Command, view contract.TaskView, wait time.Dura
 	return err
 }
 
-// await polls a task until it is in an end phase or the time is up.
+// await waits until a task is in an end phase or the time is up.
 func (d *door) await(ctx context.Context, tenant, key string, wait time.Duration) (contract.TaskView, error) {
-	const longest = 20 * time.Second // of one long poll
-	var view contract.TaskView
-	for until := time.Now().Add(wait); ; {
-		left := max(0, time.Until(until))
-		query := url.Values{"wait": {min(left, longest).String()}}
-		if err := d.get(ctx, gateway.TaskPath(tenant, key), query, &view); err != nil {
-			return view, err
-		}
-		if view.Phase.End() || left == 0 {
-			return view, nil
-		}
+	c, err := d.client()
+	if err != nil {
+		return contract.TaskView{}, err
 	}
+	c.Retry.Tries = 1 // a person sees what went wrong, and when
+	view, err := c.Wait(ctx, tenant, key, wait)
+	return view, d.worded(err)
 }
 
 // readPayload reads the value of --payload; it must be JSON, which the gateway

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headgate/admission"
+	"headgate/client"
 	"headgate/starter/gateway"
 )
 
@@ -24,7 +25,7 @@ func newWhyCommand() *cobra.Command {
 				return err
 			}
 			var why gateway.WhyView
-			if err := d.get(c.Context(), gateway.TaskPath(tenant, key)+"/why", url.Values{}, &why); err != nil {
+			if err := d.get(c.Context(), client.TaskPath(tenant, key)+"/why", url.Values{}, &why); err != nil {
 				return err
 			}
 			if d.json {

@@ -164,7 +164,7 @@ func TestRulesByPromtool(t *testing.T) {
 		_, err = os.Stat(promtool)
 	}
 	if err != nil {
-		t.Skip("there is no promtool on the PATH (Debian: apt-get install prometheus)")
+		t.Skip("there is no promtool: `make promtool` fetches it")
 	}
 	for _, args := range [][]string{{"check", "rules", "headgate.rules.yml", "headgate.alerts.yml"}, {"test", "rules", "headgate_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)

@@ -94,7 +94,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "starter/gateway",
-		ours:   []string{"admission", "contract", "config"},
+		ours:   []string{"admission", "contract", "config", "client"},
 		others: []string{"..."},
 		never:  []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/activity", "go.temporal.io/sdk/worker"},
 	},
@@ -105,7 +105,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "starter/console",
-		ours:   []string{"admission", "contract", "config"},
+		ours:   []string{"admission", "contract", "config", "client"},
 		others: []string{"..."},
 		never:  []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/activity", "go.temporal.io/sdk/worker"},
 	},

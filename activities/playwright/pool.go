@@ -14,6 +14,8 @@ import (
 type Pool struct {
 	o Options
 
+	leaving sync.WaitGroup // drivers that make room
+
 	mu     sync.Mutex
 	closed bool
 	owned  []*owned // the one used last is the last
@@ -84,7 +86,7 @@ func (p *Pool) makeRoom() {
 	if i := slices.IndexFunc(p.owned, func(d *owned) bool { return d.opening == 0 && d.idle() }); i >= 0 {
 		d := p.owned[i]
 		p.owned = slices.Delete(p.owned, i, i+1)
-		go func() { _ = d.Close() }()
+		p.leaving.Go(func() { _ = d.Close() })
 	}
 }
 
@@ -105,6 +107,7 @@ func (p *Pool) Close() error {
 	for _, d := range all {
 		errs = append(errs, d.Close())
 	}
+	p.leaving.Wait()
 	return errors.Join(errs...)
 }
 

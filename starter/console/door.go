@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 
+	"headgate/client"
 	"headgate/contract"
 )
 
@@ -86,21 +86,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// apiTask is the path of a task in the API.
-func apiTask(tenant, key string) string { return "/v1/tasks/" + segment(tenant) + "/" + segment(key) }
-
 // taskPath is the page of a task.
 func taskPath(tenant, key string) string {
-	return Root + "/tasks/" + segment(tenant) + "/" + segment(key)
-}
-
-// segment escapes one segment of a path; "." and ".." are no steps of it.
-func segment(s string) string {
-	switch s {
-	case ".":
-		return "%2E"
-	case "..":
-		return "%2E%2E"
-	}
-	return url.PathEscape(s)
+	return Root + "/tasks/" + client.Segment(tenant) + "/" + client.Segment(key)
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"headgate/client"
 	"headgate/contract"
 )
 
@@ -93,7 +94,7 @@ func version(form url.Values) (int, *problem) {
 func (c *Console) resolve(w http.ResponseWriter, r *http.Request) error {
 	tenant, key := r.PathValue("tenant"), r.PathValue("key")
 	return c.give(w, r, order{form: domID("resolve", tenant, key), method: http.MethodPost,
-		path: apiTask(tenant, key) + "/resolve", done: "resolved", who: tenant + "/" + key,
+		path: client.TaskPath(tenant, key) + "/resolve", done: "resolved", who: tenant + "/" + key,
 		body: func(actor string, form url.Values) (any, *problem) {
 			n, refused := version(form)
 			word := contract.Resolution{ID: form.Get("id"), Actor: actor, Outcome: form.Get("outcome"), Evidence: strings.TrimSpace(form.Get("evidence")), Version: n}
@@ -117,7 +118,7 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request) error {
 		word, done = "decline", "declined"
 	}
 	return c.give(w, r, order{form: domID("approve", tenant, key), method: http.MethodPost,
-		path: apiTask(tenant, key) + "/" + word, done: done, who: tenant + "/" + key,
+		path: client.TaskPath(tenant, key) + "/" + word, done: done, who: tenant + "/" + key,
 		body: func(actor string, form url.Values) (any, *problem) {
 			n, refused := version(form)
 			evidence := strings.TrimSpace(form.Get("evidence"))
@@ -135,7 +136,7 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request) error {
 func (c *Console) pause(w http.ResponseWriter, r *http.Request) error {
 	tenant := r.PathValue("tenant")
 	return c.give(w, r, order{form: domID("pause", tenant), method: http.MethodPost,
-		path: "/v1/tenants/" + segment(tenant) + "/pause", done: "paused", who: tenant,
+		path: "/v1/tenants/" + client.Segment(tenant) + "/pause", done: "paused", who: tenant,
 		body: func(actor string, form url.Values) (any, *problem) {
 			word := map[string]any{"actor": actor, "reason": strings.TrimSpace(form.Get("reason")),
 				"dispatch": form.Get("what") != "admission", "admission": form.Get("what") == "admission" || form.Get("what") == "both"}
@@ -156,7 +157,7 @@ func (c *Console) pause(w http.ResponseWriter, r *http.Request) error {
 func (c *Console) resume(w http.ResponseWriter, r *http.Request) error {
 	tenant := r.PathValue("tenant")
 	return c.give(w, r, order{form: domID("pause", tenant), method: http.MethodPost,
-		path: "/v1/tenants/" + segment(tenant) + "/resume", done: "resumed", who: tenant, body: reasoned})
+		path: "/v1/tenants/" + client.Segment(tenant) + "/resume", done: "resumed", who: tenant, body: reasoned})
 }
 
 // freeze takes both orders about an operation; the path says which.
@@ -167,7 +168,7 @@ func (c *Console) freeze(w http.ResponseWriter, r *http.Request) error {
 		word, done = "unfreeze", "unfrozen"
 	}
 	return c.give(w, r, order{form: domID("freeze", operation), method: http.MethodPut,
-		path: "/v1/operations/" + segment(operation) + "/" + word, done: done, who: operation, body: reasoned})
+		path: "/v1/operations/" + client.Segment(operation) + "/" + word, done: done, who: operation, body: reasoned})
 }
 
 // reasoned is an order that says no more than why; whether it must is the API's

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"headgate/admission"
+	"headgate/client"
 	"headgate/contract"
 )
 
@@ -37,14 +38,14 @@ func (c *Console) taskOf(r *http.Request, d draft) (taskPage, error) {
 	if r.Method != http.MethodGet {
 		p.Self = taskPath(tenant, key)
 	}
-	if err := c.call(r.Context(), r, http.MethodGet, apiTask(tenant, key)+"/explain", nil, &p.Explanation); err != nil {
+	if err := c.call(r.Context(), r, http.MethodGet, client.TaskPath(tenant, key)+"/explain", nil, &p.Explanation); err != nil {
 		return p, err
 	}
 	if p.Task.Approval == nil {
 		return p, nil
 	}
 	var ask contract.ApprovalView
-	err := c.call(r.Context(), r, http.MethodGet, apiTask(tenant, key)+"/approval", nil, &ask)
+	err := c.call(r.Context(), r, http.MethodGet, client.TaskPath(tenant, key)+"/approval", nil, &ask)
 	var refused *problem
 	switch {
 	case errors.As(err, &refused): // decided meanwhile
@@ -121,7 +122,7 @@ func (c *Console) find(w http.ResponseWriter, r *http.Request) error {
 	}
 	if tenant, key, ok := contract.ParseTaskID("task/" + strings.TrimPrefix(p.Query, "task/")); ok {
 		var view contract.TaskView
-		if c.call(r.Context(), r, http.MethodGet, apiTask(tenant, key), nil, &view) == nil {
+		if c.call(r.Context(), r, http.MethodGet, client.TaskPath(tenant, key), nil, &view) == nil {
 			http.Redirect(w, r, taskPath(tenant, key), http.StatusSeeOther)
 			return nil
 		}
@@ -172,7 +173,7 @@ func (c *Console) findIn(r *http.Request, tenants []string, key string) []contra
 			places <- struct{}{}
 			defer func() { <-places }()
 			var view contract.TaskView
-			if c.call(r.Context(), r, http.MethodGet, apiTask(tenant, key), nil, &view) == nil {
+			if c.call(r.Context(), r, http.MethodGet, client.TaskPath(tenant, key), nil, &view) == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				found = append(found, view)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headgate/admission"
+	"headgate/client"
 	"headgate/contract"
 )
 
@@ -14,7 +15,7 @@ import (
 func (c *Console) words() template.FuncMap {
 	return template.FuncMap{
 		"clock": clock, "when": when, "length": length, "taskPath": taskPath, "id": domID, "waitsOn": waitsOn, "costs": costText,
-		"segment": segment, "words": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
+		"segment": client.Segment, "words": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
 		"depth": depth, "priorities": priorities, "of": ofCap, "gate": gateText, "probe": probeText, "taskID": contract.TaskID,
 		"millis": func(t time.Time) int64 { return t.UnixMilli() }, "ms": func(d time.Duration) int64 { return d.Milliseconds() },
 		"decides": decides, "args": func(list ...any) []any { return list },

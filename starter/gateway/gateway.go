@@ -14,13 +14,12 @@
 //
 // A request key is one path segment, percent-escaped: the key "a/b" is
 // /v1/tasks/acme/a%2Fb, and the key "a/cancel" is /v1/tasks/acme/a%2Fcancel.
-// TaskPath does it.
+// client.TaskPath does it.
 package gateway
 
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -202,16 +201,6 @@ func (g *Gateway) Handler() http.Handler {
 		return refuse("no_such_route", "nothing is at %s; a request key is one path segment, with each '/' in it written as %%2F", r.URL.EscapedPath())
 	}))
 	return g.guard(mux)
-}
-
-// TaskPath is the path of a task. The two keys that a path cannot hold as they
-// are ("." and "..") are escaped too.
-func TaskPath(tenant, key string) string {
-	escaped := url.PathEscape(key)
-	if key == "." || key == ".." {
-		escaped = strings.ReplaceAll(key, ".", "%2E")
-	}
-	return "/v1/tasks/" + url.PathEscape(tenant) + "/" + escaped
 }
 
 // taskOf reads the task's names from the path.

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"headgate/admission"
+	api "headgate/client"
 	"headgate/contract"
 )
 
@@ -141,7 +142,7 @@ func intentOptions(in contract.TaskInput) client.StartWorkflowOptions {
 
 // sameIntent answers a request whose intent an earlier task has.
 func sameIntent(w http.ResponseWriter, in contract.TaskInput, same string, earlier *contract.TaskView) error {
-	w.Header().Set("Location", TaskPath(earlier.Tenant, earlier.Key))
+	w.Header().Set("Location", api.TaskPath(earlier.Tenant, earlier.Key))
 	earlier.SameIntent = true
 	if same == contract.SameReturn {
 		return reply(w, http.StatusAccepted, earlier)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/admission"
+	api "headgate/client"
 	"headgate/contract"
 )
 
@@ -30,10 +31,10 @@ func TestRoutes(t *testing.T) {
 	for _, key := range []string{"inv-42", "a/b", "a/cancel", "explain", "..", ".", "a b", "a//b", "100%", "q?x=1#y"} {
 		in.Key = key
 		f.put(openTask(in))
-		r := do(t, newGateway(f), "GET", TaskPath("acme", key), "")
+		r := do(t, newGateway(f), "GET", api.TaskPath("acme", key), "")
 		require.Equal(t, 200, r.StatusCode, key)
 		assert.Equal(t, key, decodeBody[contract.TaskView](t, r).Key)
-		assert.Equal(t, 202, do(t, newGateway(f), "POST", TaskPath("acme", key)+"/cancel", "").StatusCode, key)
+		assert.Equal(t, 202, do(t, newGateway(f), "POST", api.TaskPath("acme", key)+"/cancel", "").StatusCode, key)
 	}
 	for _, c := range []struct {
 		method, path string

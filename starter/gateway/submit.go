@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"headgate/admission"
+	api "headgate/client"
 	"headgate/contract"
 )
 
@@ -97,7 +98,7 @@ func (g *Gateway) submit(w http.ResponseWriter, r *http.Request) error {
 	if winner != nil {
 		return g.replay(w, ctx, in, winner)
 	}
-	w.Header().Set("Location", TaskPath(in.Tenant, in.Key))
+	w.Header().Set("Location", api.TaskPath(in.Tenant, in.Key))
 	return reply(w, http.StatusAccepted, acceptedView(in, verdict, g.now()))
 }
 
@@ -159,7 +160,7 @@ func (g *Gateway) replay(w http.ResponseWriter, ctx context.Context, in contract
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", TaskPath(in.Tenant, in.Key))
+	w.Header().Set("Location", api.TaskPath(in.Tenant, in.Key))
 	if !same {
 		p := refuse("key_reused", "the key belongs to task %s, which was sent %s with another operation or payload (%.20s...); nothing has changed. Use a new key for a new request",
 			view.Task, when(view.Accepted), first)
